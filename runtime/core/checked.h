@@ -1,4 +1,5 @@
-/* Arithmetic on sizes that cannot overflow unseen. Each returns false, leaving *out alone, on overflow. */
+/* Arithmetic on sizes that cannot overflow unseen. Each returns false, leaving *out alone, on
+ * overflow. */
 #ifndef QUIRE_CORE_CHECKED_H
 #define QUIRE_CORE_CHECKED_H
 

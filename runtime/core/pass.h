@@ -1,6 +1,6 @@
 /*
- * What a kernel is to the engine: a function that computes one work item of one pass, and the record
- * that registers it. The only header of the engine that kernels include, besides core.
+ * What a kernel is to the engine: a function that computes one work item of one pass, and the
+ * record that registers it. The only header of the engine that kernels include, besides core.
  */
 #ifndef QUIRE_CORE_PASS_H
 #define QUIRE_CORE_PASS_H
@@ -17,7 +17,7 @@ enum { QUIRE_PASS_MAX_BINDINGS = 24 };
 
 /* A tensor or scratch buffer as a pass sees it. Strides count elements and are always set. */
 typedef struct quire_view {
-  void *data; /* NULL: the tensor is absent (or has no elements) */
+  void *data;        /* NULL: the tensor is absent (or has no elements) */
   quire_dtype dtype; /* NONE: absent */
   int32_t ndim;
   int64_t shape[QUIRE_MAX_RANK];
@@ -28,7 +28,7 @@ typedef struct quire_view {
 typedef struct quire_pass {
   const quire_view *views; /* in the order of the implementation's `bindings` */
   const void *uniforms;    /* struct whose layout is the implementation's `uniforms` */
-  size_t grid[3];          /* item counts; 0 < item[i] < grid[i] */
+  size_t grid[3];          /* item counts: item[i] < grid[i] */
   uint32_t flags;          /* QUIRE_RUN_STRICT */
   quire_error *error;      /* schedule passes only; may be NULL */
 } quire_pass;
@@ -69,20 +69,20 @@ typedef struct quire_pass_binding {
 } quire_pass_binding;
 
 /*
- * An implementation of a native kernel. All implementations of one kernel name have the same bindings,
- * by name and order, and the same uniforms; a manifest's native pass is compared with them when it is
- * loaded into a context.
+ * An implementation of a native kernel. All implementations of one kernel name have the same
+ * bindings, by name and order, and the same uniforms; a manifest's native pass is compared with
+ * them when it is loaded into a context.
  */
 typedef struct quire_implementation {
-  const char *kernel;  /* "paged_attention_attend", what a manifest's `native` says */
-  const char *name;    /* "paged_attention_attend_f16__avx2" */
+  const char *kernel; /* "paged_attention_attend", what a manifest's `native` says */
+  const char *name;   /* "paged_attention_attend_f16__avx2" */
   const quire_pass_binding *bindings;
   size_t binding_count;
-  const char *uniforms; /* "name:type ..." in order, types u32, i32, f32; "" for none */
-  uint32_t features;    /* QUIRE_CPU bits it needs */
-  quire_isa isa;        /* the --isa level that it belongs to */
+  const char *uniforms;      /* "name:type ..." in order, types u32, i32, f32; "" for none */
+  uint32_t features;         /* QUIRE_CPU bits it needs */
+  quire_isa isa;             /* the --isa level that it belongs to */
   quire_precision precision; /* FAST: only for requests of that precision */
-  int priority;         /* the highest that fits is used; scalar references have 0 */
+  int priority;              /* the highest that fits is used; scalar references have 0 */
   quire_pass_function *function;
 } quire_implementation;
 

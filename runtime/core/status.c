@@ -5,7 +5,8 @@ static const struct {
   const char *description;
 } statuses[] = {
     [QUIRE_OK] = {"OK", "success"},
-    [QUIRE_BAD_ATTRIBUTE] = {"BAD_ATTRIBUTE", "an attribute is missing, of the wrong kind or out of range"},
+    [QUIRE_BAD_ATTRIBUTE] = {"BAD_ATTRIBUTE",
+                             "an attribute is missing, of the wrong kind or out of range"},
     [QUIRE_BAD_PRESENCE] = {"BAD_PRESENCE", "a tensor is missing, or present where it must not be"},
     [QUIRE_BAD_RANK] = {"BAD_RANK", "a tensor has the wrong number of dimensions"},
     [QUIRE_BAD_TYPE] = {"BAD_TYPE", "a tensor has the wrong element type"},

@@ -148,8 +148,8 @@ void quire_text_int(quire_text *text, int64_t value) {
 }
 
 /*
- * printf and strtod use the locale's decimal separator, which may be any text. Digits, signs and 'e'
- * are the same everywhere, so whatever else stands in the number is the separator.
+ * printf and strtod use the locale's decimal separator, which may be any text. Digits, signs and
+ * 'e' are the same everywhere, so whatever else stands in the number is the separator.
  */
 static size_t normalise_separator(char *number) {
   size_t length = 0;

@@ -1,0 +1,43 @@
+# How the library's modules and their unit tests are declared.
+
+# Flags of everything that is compiled. Products are never contracted or reassociated: the bits of
+# every result are part of the contract.
+add_library(quire_flags INTERFACE)
+target_compile_features(quire_flags INTERFACE c_std_11)
+target_compile_options(quire_flags INTERFACE
+  $<$<C_COMPILER_ID:GNU,Clang,AppleClang>:-Wall -Wextra -Wpedantic -Wconversion -Wshadow
+    -Wstrict-prototypes -Wvla -Werror -ffp-contract=off -fno-math-errno>)
+target_include_directories(quire_flags INTERFACE ${PROJECT_SOURCE_DIR}/include)
+
+# quire_module(NAME SOURCES...): an object library quire_NAME of one folder. Its headers are found by
+# bare name (base names are unique in the tree) by the modules that come later.
+define_property(GLOBAL PROPERTY QUIRE_MODULES BRIEF_DOCS "object libraries of the library")
+function(quire_module name)
+  add_library(quire_${name} OBJECT ${ARGN})
+  set_target_properties(quire_${name} PROPERTIES
+    C_EXTENSIONS OFF C_VISIBILITY_PRESET hidden POSITION_INDEPENDENT_CODE ON)
+  target_compile_definitions(quire_${name} PRIVATE QUIRE_BUILD)
+  target_include_directories(quire_${name} PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
+  target_link_libraries(quire_${name} PUBLIC quire_flags)
+  set_property(GLOBAL APPEND PROPERTY QUIRE_MODULES quire_${name})
+  foreach(earlier IN LISTS QUIRE_${name}_USES)
+    target_include_directories(quire_${name} PUBLIC
+      $<TARGET_PROPERTY:quire_${earlier},INTERFACE_INCLUDE_DIRECTORIES>)
+  endforeach()
+endfunction()
+
+# quire_unit_test(NAME SOURCES... MODULES names... [LIBRARIES libs...]): a cmocka program that links
+# just these modules, registered with ctest under its name.
+function(quire_unit_test name)
+  cmake_parse_arguments(test "" "" "MODULES;LIBRARIES" ${ARGN})
+  add_executable(${name} ${test_UNPARSED_ARGUMENTS})
+  set_target_properties(${name} PROPERTIES C_EXTENSIONS OFF)
+  target_compile_definitions(${name} PRIVATE QUIRE_STATIC
+    QUIRE_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
+  foreach(module IN LISTS test_MODULES)
+    target_link_libraries(${name} PRIVATE quire_${module} $<TARGET_OBJECTS:quire_${module}>)
+  endforeach()
+  target_link_libraries(${name} PRIVATE quire_flags cmocka::cmocka jansson::jansson m
+    ${test_LIBRARIES})
+  add_test(NAME ${name} COMMAND ${name})
+endfunction()

@@ -1,0 +1,96 @@
+/* What a backend is to the engine, and the objects that the public API hands out. */
+#ifndef QUIRE_DEVICE_BACKEND_H
+#define QUIRE_DEVICE_BACKEND_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "planner.h"
+#include "quire/device.h"
+#include "quire/plan.h"
+
+/*
+ * Shared ownership: the library's context owns manifests, registry and allocator; device code sees
+ * only this. retain/release count references to the owner.
+ */
+typedef struct quire_owner {
+  const quire_allocator *allocator;
+  const quire_registry *registry;
+  void (*retain)(struct quire_owner *owner);
+  void (*release)(struct quire_owner *owner);
+} quire_owner;
+
+/* An operator as the engine sees it: its manifest, kept alive by reference counts. */
+struct quire_operator {
+  quire_manifest *manifest;
+  atomic_size_t references; /* of loaded ones; built-in ones live with their owner */
+  bool built_in;
+  quire_owner *owner;
+};
+void quire_operator_retain(const quire_operator *op);
+
+typedef struct quire_backend quire_backend;
+
+/* Functions of a backend. All are thread-safe unless said otherwise. */
+struct quire_backend {
+  const char *name; /* "cpu" */
+  quire_status (*open)(quire_device *device, const quire_device_options *options,
+                       quire_error *error);
+  void (*close)(quire_device *device);
+  void (*facts)(const quire_device *device, quire_device_facts *facts);
+  /* Called by quire_plan_create after describing: bytes and offsets of the workspace, anything to
+     compile. May keep data in plan->backend_data. */
+  quire_status (*plan_create)(quire_plan *plan, quire_error *error);
+  void (*plan_destroy)(quire_plan *plan);
+  quire_status (*prepare)(quire_plan *plan, const quire_tensor *tensors, quire_workspace *workspace,
+                          const quire_run_options *options, quire_error *error);
+  /* The plan is prepared and all tensors were checked. */
+  quire_status (*run)(quire_plan *plan, const quire_tensor *tensors, quire_workspace *workspace,
+                      const quire_run_options *options, quire_error *error);
+};
+
+extern const quire_backend quire_backend_cpu;
+
+struct quire_device {
+  atomic_size_t references;
+  quire_owner *owner;
+  const quire_backend *backend;
+  quire_device_description description;
+  quire_isa isa;
+  size_t plan_cache_size;
+  void *backend_data;
+  struct quire_call_cache *calls; /* plan cache and workspaces of typed calls: library's */
+  void (*calls_destroy)(struct quire_device *device); /* set by the library */
+};
+void quire_device_retain(quire_device *device);
+/* Opens with an owner already resolved: quire_device_open's body. */
+quire_status quire_device_open_backend(quire_owner *owner, const char *name,
+                                       const quire_device_options *options, quire_device **device,
+                                       quire_error *error);
+
+struct quire_plan {
+  atomic_size_t references;
+  quire_device *device;
+  const quire_operator *op;
+  quire_arena arena;
+  quire_plan_description description;
+  size_t slot_count;
+  quire_workspace_need need;
+  const size_t *offsets; /* of intermediates in the workspace */
+  uint64_t serial;       /* unique in the process: what a workspace remembers */
+  void *backend_data;
+};
+
+struct quire_workspace {
+  quire_device *device;
+  unsigned char *memory; /* aligned to 64 */
+  size_t bytes;
+  bool owned;
+  uint64_t plan_serial; /* plan of the last call; 0: none */
+  bool prepared;        /* a prepare of that plan succeeded */
+  uint32_t prepared_flags;
+  quire_workspace_counters counters;
+};
+
+#endif
