@@ -3,11 +3,11 @@
 #define QUIRE_CORE_PORTABILITY_H
 
 #if defined(__MINGW32__)
-#define QUIRE_PRINTF(format, first) __attribute__((format(gnu_printf, format, first)))
+#define QUIRE_PRINTF(at, first) __attribute__((format(gnu_printf, at, first)))
 #elif defined(__GNUC__)
-#define QUIRE_PRINTF(format, first) __attribute__((format(printf, format, first)))
+#define QUIRE_PRINTF(at, first) __attribute__((format(printf, at, first)))
 #else
-#define QUIRE_PRINTF(format, first)
+#define QUIRE_PRINTF(at, first)
 #endif
 
 #if defined(__GNUC__)
