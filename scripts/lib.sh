@@ -1,0 +1,91 @@
+# Shared by the scripts of this folder: what must be installed, and how. To be sourced, by bash.
+# Written for Debian 12; elsewhere nothing is installed and the build itself says what it misses.
+
+repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+# Debian packages, by need. The library itself needs only the first line.
+packages_build=(gcc libc6-dev cmake ninja-build pkg-config libjansson-dev libpthreadpool-dev)
+packages_test=(g++ libcmocka-dev python3 python3-venv binutils)
+packages_lint=(clang clang-format clang-tidy)
+packages_slow=(valgrind)
+
+jobs=$(nproc 2>/dev/null || echo 2)
+export CMAKE_BUILD_PARALLEL_LEVEL=${CMAKE_BUILD_PARALLEL_LEVEL:-$jobs}
+export CTEST_PARALLEL_LEVEL=${CTEST_PARALLEL_LEVEL:-$jobs}
+
+if [[ -t 1 && -z ${NO_COLOR:-} ]]; then
+  bold=$'\e[1m' red=$'\e[31m' green=$'\e[32m' yellow=$'\e[33m' plain=$'\e[0m'
+else
+  bold='' red='' green='' yellow='' plain=''
+fi
+
+title() { printf '\n%s%s%s\n' "$bold" "$*" "$plain"; }
+warn() { printf '%s%s%s\n' "$yellow" "$*" "$plain" >&2; }
+die() {
+  printf '%s%s: %s%s\n' "$red" "$(basename "$0")" "$*" "$plain" >&2
+  exit 1
+}
+
+# missing_packages NAME...: prints those that are not installed.
+missing_packages() {
+  local name
+  for name in "$@"; do
+    dpkg-query -W -f='${db:Status-Status}\n' "$name" 2>/dev/null | grep -q '^installed$' ||
+      printf '%s ' "$name"
+  done
+}
+
+# install_packages NAME...: installs what is missing, as root or through sudo; without either it names
+# the missing packages and fails.
+install_packages() {
+  if ! command -v dpkg-query >/dev/null; then
+    warn "not a Debian system: needs the equivalents of: $*"
+    return 0
+  fi
+  local missing become=()
+  missing=$(missing_packages "$@")
+  if [[ -z $missing ]]; then
+    return 0
+  fi
+  read -ra missing <<<"$missing"
+  if [[ $(id -u) != 0 ]]; then
+    command -v sudo >/dev/null ||
+      die "these packages are missing: ${missing[*]}
+as root: apt-get install ${missing[*]}"
+    become=(sudo)
+    # Without a terminal nobody can type a password.
+    [[ -t 0 ]] || become+=(-n)
+  fi
+  echo "installing: ${missing[*]}"
+  local quiet=(-qq -o Dpkg::Use-Pty=0)
+  "${become[@]}" apt-get "${quiet[@]}" update &&
+    "${become[@]}" env DEBIAN_FRONTEND=noninteractive \
+      apt-get "${quiet[@]}" install -y --no-install-recommends "${missing[@]}" >/dev/null ||
+    die "could not install: ${missing[*]}"
+}
+
+# python_environment: makes or refreshes the virtual environment of the tests and sets $python.
+python_environment() {
+  local folder=$repository/build/venv requirements=$repository/tests/requirements.txt
+  python=$folder/bin/python
+  if ! cmp -s "$requirements" "$folder/requirements.installed"; then
+    rm -rf "$folder"
+    python3 -m venv "$folder"
+    "$python" -m pip install --quiet --disable-pip-version-check -r "$requirements"
+    cp "$requirements" "$folder/requirements.installed"
+  fi
+}
+
+# build PRESET [TARGET...]: configures and builds into build/PRESET.
+build() {
+  local preset=$1 target targets=()
+  shift
+  for target in "$@"; do
+    targets+=(--target "$target")
+  done
+  cmake --preset "$preset" -S "$repository" >"$repository/build/$preset.configure.log" 2>&1 || {
+    cat "$repository/build/$preset.configure.log" >&2
+    return 1
+  }
+  cmake --build "$repository/build/$preset" "${targets[@]}"
+}
