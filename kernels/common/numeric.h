@@ -31,12 +31,13 @@ float quire_lane_tree(const float lanes[16]);
 /* NU-5: one sequence of f32 operations for every instruction set. */
 float quire_exp(float x);
 float quire_log(float x);   /* x > 0; log(0) = -inf, NaN stays */
-float quire_log1p(float x); /* x in [0, 1] at least */
+float quire_log1p(float x); /* x > -1; log1p(-1) = -inf, NaN stays */
 float quire_tanh(float x);
 float quire_sigmoid(float x);
 float quire_softplus(float x); /* max(x, 0) + log1p(exp(-|x|)) */
 
-/* NU-6: a softmax state (m, l) beside its accumulator row of n values; folds b into a. */
+/* NU-6: a softmax state (m, l) beside its accumulator row of n values; folds b into a.
+   accumulator_b NULL: a row of zeros (a sink). */
 typedef struct quire_softmax_state {
   float maximum; /* m */
   float sum;     /* l */
