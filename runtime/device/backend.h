@@ -17,6 +17,8 @@
 typedef struct quire_owner {
   const quire_allocator *allocator;
   const quire_registry *registry;
+  atomic_uint_fast64_t
+      plan_count; /* plans made so far: where serial numbers come from; begins at 0 */
   void (*retain)(struct quire_owner *owner);
   void (*release)(struct quire_owner *owner);
 } quire_owner;
@@ -39,8 +41,8 @@ struct quire_backend {
                        quire_error *error);
   void (*close)(quire_device *device);
   void (*facts)(const quire_device *device, quire_device_facts *facts);
-  /* Called by quire_plan_create after describing: bytes and offsets of the workspace, anything to
-     compile. May keep data in plan->backend_data. */
+  /* Called by quire_plan_create when description, forms and workspace layout are filled: anything
+     to compile. May keep data in plan->backend_data (memory: plan->arena). */
   quire_status (*plan_create)(quire_plan *plan, quire_error *error);
   void (*plan_destroy)(quire_plan *plan);
   quire_status (*prepare)(quire_plan *plan, const quire_tensor *tensors, quire_workspace *workspace,
@@ -48,6 +50,13 @@ struct quire_backend {
   /* The plan is prepared and all tensors were checked. */
   quire_status (*run)(quire_plan *plan, const quire_tensor *tensors, quire_workspace *workspace,
                       const quire_run_options *options, quire_error *error);
+  /* Passes after the schedule pass, the leading one (copies, clearing) included, and their items,
+     for callers with threads of their own; NULL: the backend has no such thing. */
+  size_t (*passes)(const quire_plan *plan);
+  size_t (*items)(const quire_plan *plan, const quire_workspace *workspace, size_t pass);
+  quire_status (*run_items)(quire_plan *plan, size_t pass, size_t first, size_t last,
+                            const quire_tensor *tensors, quire_workspace *workspace,
+                            quire_error *error);
 };
 
 extern const quire_backend quire_backend_cpu;
@@ -69,16 +78,35 @@ quire_status quire_device_open_backend(quire_owner *owner, const char *name,
                                        const quire_device_options *options, quire_device **device,
                                        quire_error *error);
 
+/* What a run must bind to a slot. Computed once per plan. */
+typedef struct quire_form {
+  const char *name; /* operator's name of the slot */
+  bool present;
+  bool is_output;
+  int32_t pair;  /* in place: slot of the other side; else -1 */
+  int32_t alias; /* pure output that the request says is an input's buffer: its slot; else -1 */
+  quire_dtype dtype;
+  int32_t ndim;
+  int64_t shape[QUIRE_MAX_RANK];
+  int64_t strides[QUIRE_MAX_RANK]; /* in elements, always filled */
+  bool dense;
+  bool scheduled; /* a pure input of integers that the schedule pass reads */
+  int64_t elements;
+  int64_t low,
+      high; /* bytes from element (0, 0, ...) to the first and behind the last byte in use */
+} quire_form;
+
 struct quire_plan {
   atomic_size_t references;
   quire_device *device;
   const quire_operator *op;
   quire_arena arena;
   quire_plan_description description;
+  const quire_form *forms; /* one per slot */
   size_t slot_count;
   quire_workspace_need need;
   const size_t *offsets; /* of intermediates in the workspace */
-  uint64_t serial;       /* unique in the process: what a workspace remembers */
+  uint64_t serial;       /* unique in its owner, from 1: what a workspace remembers */
   void *backend_data;
 };
 
