@@ -99,6 +99,7 @@ typedef struct quire_form {
 struct quire_plan {
   atomic_size_t references;
   quire_device *device;
+  bool borrows_device; /* see quire_plan_disown */
   const quire_operator *op;
   quire_arena arena;
   quire_plan_description description;
@@ -110,8 +111,17 @@ struct quire_plan {
   void *backend_data;
 };
 
+/*
+ * Gives up the plan's (workspace's) reference to its device, for those that the device itself
+ * keeps: a cache of typed calls would keep its device alive for ever otherwise. The device must
+ * outlive it.
+ */
+void quire_plan_disown(quire_plan *plan);
+void quire_workspace_disown(quire_workspace *workspace);
+
 struct quire_workspace {
   quire_device *device;
+  bool borrows_device;
   unsigned char *memory; /* aligned to 64 */
   size_t bytes;
   bool owned;

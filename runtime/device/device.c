@@ -1,0 +1,122 @@
+#include <string.h>
+
+#include "backend.h"
+#include "error.h"
+
+static const quire_backend *const backends[] = {&quire_backend_cpu};
+enum { BACKEND_COUNT = sizeof(backends) / sizeof(backends[0]) };
+
+const char *quire_device_name(size_t index) {
+  return index < BACKEND_COUNT ? backends[index]->name : NULL;
+}
+
+void quire_device_options_init(quire_device_options *options) {
+  if (options == NULL) {
+    return;
+  }
+  memset(options, 0, sizeof(*options));
+  options->struct_size = sizeof(*options);
+}
+
+static const quire_backend *find_backend(const char *name) {
+  for (size_t i = 0; i < BACKEND_COUNT; i++) {
+    if (strcmp(backends[i]->name, name) == 0) {
+      return backends[i];
+    }
+  }
+  return NULL;
+}
+
+static quire_status check_options(const quire_device_options *options, quire_error *error) {
+  if (options->struct_size < sizeof(*options)) {
+    return quire_fail(error, QUIRE_BAD_REQUEST, NULL, "options",
+                      "struct_size is %zu, quire_device_options has %zu bytes",
+                      options->struct_size, sizeof(*options));
+  }
+  if (options->executor != NULL && options->executor->parallel_for == NULL) {
+    return quire_fail(error, QUIRE_BAD_REQUEST, NULL, "options",
+                      "the executor's parallel_for is NULL");
+  }
+  if ((int)options->isa < QUIRE_ISA_BEST || options->isa > QUIRE_ISA_NEON) {
+    return quire_fail(error, QUIRE_BAD_REQUEST, NULL, "options", "isa is %d, which is no level",
+                      (int)options->isa);
+  }
+  return QUIRE_OK;
+}
+
+quire_status quire_device_open_backend(quire_owner *owner, const char *name,
+                                       const quire_device_options *options, quire_device **device,
+                                       quire_error *error) {
+  if (device == NULL) {
+    return quire_fail(error, QUIRE_BAD_REQUEST, NULL, "device", "the place for the device is NULL");
+  }
+  *device = NULL;
+  if (owner == NULL || name == NULL) {
+    return quire_fail(error, QUIRE_BAD_REQUEST, NULL, owner == NULL ? "context" : "name",
+                      "is NULL");
+  }
+  const quire_backend *backend = find_backend(name);
+  if (backend == NULL) {
+    return quire_fail(error, QUIRE_NOT_FOUND, NULL, name, "this build has no such device");
+  }
+  quire_device_options defaults;
+  if (options == NULL) {
+    quire_device_options_init(&defaults);
+    options = &defaults;
+  }
+  QUIRE_TRY(check_options(options, error));
+
+  quire_device *opened = quire_alloc_array(owner->allocator, 1, sizeof(*opened));
+  if (opened == NULL) {
+    return quire_fail_memory(error);
+  }
+  atomic_init(&opened->references, 1);
+  opened->owner = owner;
+  opened->backend = backend;
+  opened->isa = options->isa;
+  opened->plan_cache_size = options->plan_cache_size == 0 ? 256 : options->plan_cache_size;
+  opened->description.struct_size = sizeof(opened->description);
+  opened->description.backend = backend->name;
+  quire_status status = backend->open(opened, options, error);
+  if (status != QUIRE_OK) {
+    quire_dealloc(owner->allocator, opened, sizeof(*opened), QUIRE_ALLOC_ALIGNMENT);
+    return status;
+  }
+  owner->retain(owner);
+  *device = opened;
+  return QUIRE_OK;
+}
+
+void quire_device_retain(quire_device *device) {
+  atomic_fetch_add_explicit(&device->references, 1, memory_order_relaxed);
+}
+
+void quire_device_release(quire_device *device) {
+  if (device == NULL ||
+      atomic_fetch_sub_explicit(&device->references, 1, memory_order_acq_rel) != 1) {
+    return;
+  }
+  if (device->calls_destroy != NULL) {
+    device->calls_destroy(device);
+  }
+  device->backend->close(device);
+  quire_owner *owner = device->owner;
+  quire_dealloc(owner->allocator, device, sizeof(*device), QUIRE_ALLOC_ALIGNMENT);
+  owner->release(owner);
+}
+
+const quire_device_description *quire_device_describe(const quire_device *device) {
+  return device == NULL ? NULL : &device->description;
+}
+
+void quire_device_get_facts(const quire_device *device, quire_device_facts *facts) {
+  if (facts == NULL) {
+    return;
+  }
+  memset(facts, 0, sizeof(*facts));
+  facts->name = facts->model = facts->isa = "";
+  if (device != NULL) {
+    facts->name = device->backend->name;
+    device->backend->facts(device, facts);
+  }
+}
