@@ -1,0 +1,180 @@
+#include "files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "failure.h"
+
+static quire_status fail_with_errno(quire_error *error, int number) {
+  return quire_failure_set(error, number == ENOENT ? QUIRE_NOT_FOUND : QUIRE_IO, "%s",
+                           strerror(number));
+}
+
+int quire_file_exists(const char *path) {
+  struct stat about;
+  return stat(path, &about) == 0;
+}
+
+uint64_t quire_clock_nanoseconds(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static quire_status map_descriptor(int descriptor, quire_file_bytes *bytes, quire_error *error) {
+  struct stat about;
+  if (fstat(descriptor, &about) != 0) {
+    return fail_with_errno(error, errno);
+  }
+  if (!S_ISREG(about.st_mode)) {
+    return quire_failure_set(error, QUIRE_IO, "not a regular file");
+  }
+  bytes->size = (size_t)about.st_size;
+  if (bytes->size == 0) { /* mmap refuses an empty file */
+    bytes->data = (const unsigned char *)"";
+    return QUIRE_OK;
+  }
+  void *memory = mmap(NULL, bytes->size, PROT_READ, MAP_PRIVATE, descriptor, 0);
+  if (memory == MAP_FAILED) {
+    return fail_with_errno(error, errno);
+  }
+  bytes->data = memory;
+  return QUIRE_OK;
+}
+
+quire_status quire_file_map(const char *path, quire_file_bytes *bytes, quire_error *error) {
+  *bytes = (quire_file_bytes){0};
+  /* O_NONBLOCK: a pipe without a writer must be refused, not waited for. */
+  const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) {
+    return fail_with_errno(error, errno);
+  }
+  const quire_status status = map_descriptor(descriptor, bytes, error);
+  close(descriptor);
+  return status;
+}
+
+static quire_status read_stream(FILE *stream, size_t limit, quire_file_bytes *bytes,
+                                quire_error *error) {
+  size_t capacity = 1 << 16;
+  unsigned char *memory = malloc(capacity);
+  size_t size = 0;
+  while (memory && !feof(stream) && !ferror(stream)) {
+    size += fread(memory + size, 1, capacity - size, stream);
+    if (size > limit) {
+      free(memory);
+      return quire_failure_set(error, QUIRE_LIMIT, "longer than %zu bytes", limit);
+    }
+    if (size == capacity) {
+      capacity *= 2;
+      unsigned char *larger = realloc(memory, capacity);
+      if (!larger) {
+        free(memory);
+      }
+      memory = larger;
+    }
+  }
+  if (!memory) {
+    return quire_failure_set(error, QUIRE_OUT_OF_MEMORY, "no memory for the text");
+  }
+  if (ferror(stream)) {
+    free(memory);
+    return quire_failure_set(error, QUIRE_IO, "%s", strerror(errno));
+  }
+  *bytes = (quire_file_bytes){.data = memory, .size = size, .owned = memory};
+  return QUIRE_OK;
+}
+
+quire_status quire_file_read(const char *path, size_t limit, quire_file_bytes *bytes,
+                             quire_error *error) {
+  *bytes = (quire_file_bytes){0};
+  if (!strcmp(path, "-")) {
+    return read_stream(stdin, limit, bytes, error);
+  }
+  FILE *stream = fopen(path, "rb");
+  if (!stream) {
+    return fail_with_errno(error, errno);
+  }
+  const quire_status status = read_stream(stream, limit, bytes, error);
+  fclose(stream);
+  return status;
+}
+
+void quire_file_release(quire_file_bytes *bytes) {
+  if (bytes->owned) {
+    free(bytes->owned);
+  } else if (bytes->size > 0) {
+    munmap((void *)(uintptr_t)bytes->data, bytes->size);
+  }
+  *bytes = (quire_file_bytes){0};
+}
+
+static int write_all(int descriptor, const unsigned char *data, size_t size) {
+  while (size > 0) {
+    const ssize_t written = write(descriptor, data, size);
+    if (written < 0 && errno != EINTR) {
+      return errno;
+    }
+    if (written > 0) {
+      data += written;
+      size -= (size_t)written;
+    }
+  }
+  return 0;
+}
+
+/* mkstemp() makes files that only the owner may read; a result is an ordinary file. */
+static int give_usual_mode(int descriptor) {
+  const mode_t mask = umask(0);
+  umask(mask);
+  return fchmod(descriptor, (mode_t)(0666 & ~mask)) == 0 ? 0 : errno;
+}
+
+static int write_and_rename(int descriptor, const char *temporary, const char *path,
+                            const quire_file_piece *pieces, size_t count) {
+  int number = give_usual_mode(descriptor);
+  for (size_t i = 0; i < count && number == 0; ++i) {
+    number = write_all(descriptor, pieces[i].data, pieces[i].size);
+  }
+  if (number == 0 && fsync(descriptor) != 0) {
+    number = errno;
+  }
+  if (close(descriptor) != 0 && number == 0) {
+    number = errno;
+  }
+  if (number == 0 && rename(temporary, path) != 0) {
+    number = errno;
+  }
+  if (number != 0) {
+    unlink(temporary);
+  }
+  return number;
+}
+
+quire_status quire_file_write(const char *path, const quire_file_piece *pieces, size_t count,
+                              quire_error *error) {
+  struct stat about;
+  if (stat(path, &about) == 0 && !S_ISREG(about.st_mode)) {
+    return quire_failure_set(error, QUIRE_IO, "not a regular file");
+  }
+  const size_t size = strlen(path) + sizeof ".XXXXXX";
+  char *temporary = malloc(size);
+  if (!temporary) {
+    return quire_failure_set(error, QUIRE_OUT_OF_MEMORY, "no memory for a file name");
+  }
+  snprintf(temporary, size, "%s.XXXXXX", path);
+  const int descriptor = mkstemp(temporary);
+  const int number =
+      descriptor < 0 ? errno : write_and_rename(descriptor, temporary, path, pieces, count);
+  free(temporary);
+  return number == 0
+             ? QUIRE_OK
+             : quire_failure_set(error, QUIRE_IO, "cannot be written: %s", strerror(number));
+}
