@@ -1,27 +1,41 @@
-# What the build needs from outside, as imported targets.
-find_package(PkgConfig REQUIRED)
-find_package(Threads REQUIRED)
+# What the build needs from outside, as imported targets. Programs that find an installed Quire include
+# this file too, since the static library passes its needs on. The targets are global, so that a project
+# that adds Quire as a subdirectory sees them.
+find_package(Threads REQUIRED GLOBAL)
 
 if(NOT TARGET jansson::jansson)
-  pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson>=2.13)
-  add_library(jansson::jansson ALIAS PkgConfig::JANSSON)
+  find_package(PkgConfig REQUIRED)
+  pkg_check_modules(QUIRE_JANSSON REQUIRED IMPORTED_TARGET GLOBAL jansson>=2.13)
+  add_library(jansson::jansson INTERFACE IMPORTED GLOBAL)
+  set_target_properties(jansson::jansson PROPERTIES
+    INTERFACE_LINK_LIBRARIES PkgConfig::QUIRE_JANSSON)
 endif()
 
 # pthreadpool ships no .pc file.
-if(NOT QUIRE_SANITIZER_EXECUTOR)
+if(NOT QUIRE_SANITIZER_EXECUTOR AND NOT TARGET pthreadpool::pthreadpool)
   find_path(PTHREADPOOL_INCLUDE_DIR pthreadpool.h)
   find_library(PTHREADPOOL_LIBRARY pthreadpool)
   if(NOT PTHREADPOOL_INCLUDE_DIR OR NOT PTHREADPOOL_LIBRARY)
     message(FATAL_ERROR "pthreadpool was not found (Debian: libpthreadpool-dev)")
   endif()
-  add_library(pthreadpool::pthreadpool UNKNOWN IMPORTED)
+  add_library(pthreadpool::pthreadpool UNKNOWN IMPORTED GLOBAL)
   set_target_properties(pthreadpool::pthreadpool PROPERTIES
     IMPORTED_LOCATION ${PTHREADPOOL_LIBRARY}
     INTERFACE_INCLUDE_DIRECTORIES ${PTHREADPOOL_INCLUDE_DIR}
     INTERFACE_LINK_LIBRARIES Threads::Threads)
 endif()
 
-if(QUIRE_BUILD_TESTS)
-  pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
-  add_library(cmocka::cmocka ALIAS PkgConfig::CMOCKA)
+if(QUIRE_BUILD_TESTS AND NOT TARGET cmocka::cmocka)
+  find_package(PkgConfig REQUIRED)
+  pkg_check_modules(QUIRE_CMOCKA REQUIRED IMPORTED_TARGET cmocka)
+  add_library(cmocka::cmocka ALIAS PkgConfig::QUIRE_CMOCKA)
+endif()
+
+# Everything that the library itself links, and nobody who uses it sees.
+set(QUIRE_PRIVATE_LIBRARIES jansson::jansson Threads::Threads)
+if(NOT QUIRE_SANITIZER_EXECUTOR)
+  list(APPEND QUIRE_PRIVATE_LIBRARIES pthreadpool::pthreadpool)
+endif()
+if(UNIX)
+  list(APPEND QUIRE_PRIVATE_LIBRARIES m)
 endif()

@@ -102,7 +102,8 @@ QUIRE_API quire_status quire_paged_attention(quire_device *device,
  * cu_seqlens); NP slots of the state pool; E and S each one of float32, float16, bfloat16. States
  * are [N, Hkv, dk, dv]; with W > 0 [W, N, Hkv, dk, dv], the newest last; "v_major": [.., dv, dk].
  *
- * All tensors are dense. Aliasing: past_state may be the very buffer of present_state if W = 0; the
+ * Strides: query, key, value, decay and beta any but along their last axis, pool slots may lie
+ * apart; all else dense. Aliasing: past_state may be the very buffer of present_state if W = 0; the
  * pool is updated in place. Every other overlap with something written is BAD_ALIAS.
  * Rules and formulas: docs/linear_attention.md (LA-V1 to LA-V13; section 4.1, numerics NU-9).
  */

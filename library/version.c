@@ -1,0 +1,5 @@
+#include "quire/context.h"
+
+const char *quire_version(void) {
+  return QUIRE_VERSION;
+}
