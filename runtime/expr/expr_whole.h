@@ -1,0 +1,21 @@
+/* Whether a number that is needed whole can have a fraction: for lint. */
+#ifndef QUIRE_EXPR_EXPR_WHOLE_H
+#define QUIRE_EXPR_EXPR_WHOLE_H
+
+#include "expr.h"
+
+/* Ordered: what is made of several is as weak as the weakest. */
+typedef enum quire_wholeness {
+  QUIRE_WHOLE,             /* a whole number, or an error */
+  QUIRE_WHOLENESS_UNKNOWN, /* depends on the request in ways that the text does not show */
+  QUIRE_FRACTIONAL         /* a quotient or a literal with a fraction arrives */
+} quire_wholeness;
+
+/* Says what is known of a reference's value. */
+typedef quire_wholeness quire_wholeness_function(void *user, const quire_ref *ref);
+
+/* derived may be NULL: nothing is known of names. */
+quire_wholeness quire_expr_wholeness(const quire_expr *expr, quire_wholeness_function *derived,
+                                     void *user);
+
+#endif
