@@ -164,8 +164,10 @@ QUIRE_API quire_status quire_plan_run(quire_plan *plan, const quire_tensor *tens
 /*
  * For callers with a thread team of their own (CPU): after prepare, and for each pass in order, the
  * team calls quire_plan_run_items() so that every item in [0, quire_plan_items()) is run exactly
- * once, with a barrier between passes. Passes are those after the schedule pass; the first one
- * copies in-place tensors that are bound to separate buffers.
+ * once, with a barrier between passes. Passes are those after the schedule pass, led by one that
+ * copies in-place tensors that are bound to separate buffers and clears scratch; that one always
+ * counts as a pass, and has no items where a plan has nothing of the kind. quire_plan_items() is 0
+ * if the workspace is not prepared for the plan.
  */
 QUIRE_API size_t quire_plan_passes(const quire_plan *plan);
 QUIRE_API size_t quire_plan_items(const quire_plan *plan, const quire_workspace *workspace,

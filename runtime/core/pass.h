@@ -36,7 +36,8 @@ typedef struct quire_pass {
 /*
  * Computes item (x, y, z) of a pass. Items of a pass are independent and run in any order on any
  * thread. Only a schedule pass may fail, and it writes nothing but scratch of lifetime `step`.
- * Stack use stays below 64 KiB.
+ * A schedule pass sees the data of integer inputs and of that scratch only; its other views have
+ * their form (dtype NONE if absent) and no data. Stack use stays below 64 KiB.
  */
 typedef quire_status quire_pass_function(const quire_pass *pass, const size_t item[3]);
 
