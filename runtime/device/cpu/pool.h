@@ -1,0 +1,27 @@
+/*
+ * The threads of a CPU device. One of two files implements it: pool_pthreadpool.c, or
+ * pool_plain.c for builds with sanitizers (QUIRE_SANITIZER_EXECUTOR).
+ */
+#ifndef QUIRE_DEVICE_POOL_H
+#define QUIRE_DEVICE_POOL_H
+
+#include <stddef.h>
+
+#include "alloc.h"
+#include "quire/device.h"
+#include "quire/status.h"
+
+typedef struct quire_pool quire_pool;
+
+/* threads counts the caller's, and is at least 1. Statuses: OUT_OF_MEMORY, DEVICE. */
+quire_status quire_pool_create(const quire_allocator *allocator, size_t threads, quire_pool **pool,
+                               quire_error *error);
+/* NULL is allowed. */
+void quire_pool_destroy(quire_pool *pool);
+/* Threads that work, the caller's included. */
+size_t quire_pool_threads(const quire_pool *pool);
+/* An executor's parallel_for with the pool as `user`. Calls from several threads take turns. A task
+   must not use the pool itself. Allocates nothing. */
+void quire_pool_parallel_for(void *pool, quire_task_function *task, void *task_user, size_t count);
+
+#endif
