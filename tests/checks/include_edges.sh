@@ -1,0 +1,93 @@
+#!/bin/bash
+# The folders are the architecture: checks which folder includes which, that headers do not include
+# each other in circles, and that base names are unique.
+#   include_edges.sh SOURCE_DIR
+set -u
+cd "$1" || exit 1
+failed=0
+fail() { echo "$1"; failed=1; }
+
+# What each folder may include besides itself. `public` is include/quire.
+may_include() {
+  case $1 in
+    include/quire) echo '' ;;
+    runtime/core) echo public ;;
+    runtime/expr) echo public runtime/core ;;
+    runtime/template) echo public runtime/core runtime/expr ;;
+    runtime/manifest) echo public runtime/core runtime/expr ;;
+    runtime/plan) echo public runtime/core runtime/expr runtime/manifest ;;
+    runtime/device | runtime/device/*)
+      echo public runtime/core runtime/expr runtime/manifest runtime/plan runtime/device ;;
+    kernels/common) echo public runtime/core ;;
+    kernels/*) echo public runtime/core kernels/common ;;
+    library) echo public runtime/core runtime/expr runtime/manifest runtime/plan runtime/device ;;
+    *) echo public ;; # tools, examples, integrations, bindings, serving
+  esac
+}
+
+# Libraries from outside, and the only places that may see them.
+may_use() { # HEADER FILE
+  case $1 in
+    jansson.h) [[ $2 == runtime/manifest/* || $2 == runtime/plan/* || $2 == tools/quire/* ]] ;;
+    pthreadpool.h) [[ $2 == runtime/device/* ]] ;;
+    pthread.h) [[ $2 == runtime/device/* || $2 == library/call_cache.c || $2 == examples/* || $2 == tools/* ]] ;;
+    *) true ;;
+  esac
+}
+
+mapfile -t files < <(find include runtime kernels library tools examples integrations bindings serving \
+  -name '*.[ch]' -type f 2>/dev/null | sort)
+[ "${#files[@]}" -gt 20 ] || { echo "only ${#files[@]} files found in $1"; exit 1; }
+
+# Base names: where each is.
+declare -A folder_of base_folder
+for file in "${files[@]}"; do
+  name=${file##*/} folder=${file%/*}
+  [ "$folder" = include/quire ] && continue
+  [ -z "${folder_of[$name]:-}" ] || fail "$name is in ${folder_of[$name]} and in $folder"
+  folder_of[$name]=$folder
+  base=${name%.*}
+  [ "${base_folder[$base]:-$folder}" = "$folder" ] ||
+    fail "$base.* is in ${base_folder[$base]} and in $folder"
+  base_folder[$base]=$folder
+done
+
+edges=0
+while IFS=: read -r file kind header; do
+  folder=${file%/*}
+  if [ "$kind" = '<' ]; then
+    may_use "$header" "$file" || fail "$file: must not include <$header>"
+    continue
+  fi
+  edges=$((edges + 1))
+  case $header in
+    quire/*)
+      [ -f "include/$header" ] || fail "$file: there is no include/$header"
+      continue ;;
+    */*) fail "$file: \"$header\": headers are named without their folder"; continue ;;
+  esac
+  target=${folder_of[$header]:-}
+  if [ -z "$target" ]; then
+    fail "$file: no header $header in the tree"
+  elif [ "$target" != "$folder" ]; then
+    allowed=" $(may_include "$folder") "
+    # The library sees of the kernels what registers them.
+    [[ $folder == library && $target == kernels/* && $header == *_kernels.h ]] && continue
+    [[ $allowed == *" $target "* ]] || fail "$file: $folder must not include $target ($header)"
+  fi
+done < <(grep -HoE '^[[:space:]]*#[[:space:]]*include[[:space:]]*[<"][^>"]+[>"]' "${files[@]}" |
+  sed -E 's/^([^:]+):.*include[[:space:]]*([<"])([^>"]+)[>"]$/\1:\2:\3/')
+[ "$edges" -gt 20 ] || fail "only $edges includes found"
+
+# Circles: tsort names them.
+grep -HoE '^#include "[^"]+"' "${files[@]}" | grep -E '^[^:]*\.h:' |
+  sed -E 's|^([^:]*/)?([^/:]+):#include "([^"]+)"|\1\2 \3|; s|^include/||; s|^[^ ]*/([^/ ]+) |\1 |' |
+  awk '{ from = $1; if ($2 ~ /^quire\//) { to = $2 } else { to = $2 } print from, to }' >/tmp/quire_edges.$$
+if ! tsort /tmp/quire_edges.$$ >/dev/null 2>/tmp/quire_loops.$$; then
+  cat /tmp/quire_loops.$$
+  fail "headers include each other in a circle"
+fi
+rm -f /tmp/quire_edges.$$ /tmp/quire_loops.$$
+
+echo "${#files[@]} files, $edges includes"
+exit $failed
