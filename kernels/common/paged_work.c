@@ -1,0 +1,227 @@
+#include "paged_work.h"
+
+/* Items to aim at: enough for many cores to share evenly, few enough to cost nothing. */
+enum { TARGET_ITEMS = 256, FEW_ITEMS = 32, MAX_BLOCK_ROWS = 192, MIN_BLOCK_ROWS = 16 };
+
+static int64_t min_i64(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
+static int64_t max_i64(int64_t a, int64_t b) {
+  return a > b ? a : b;
+}
+
+/* a >= 0, b > 0 */
+static int64_t ceil_div(int64_t a, int64_t b) {
+  return a / b + (a % b != 0 ? 1 : 0);
+}
+
+void quire_paged_visible(int64_t position, int64_t end_position, bool causal, int64_t window,
+                         int64_t *first, int64_t *end) {
+  *first = window > 0 ? max_i64(0, position + 1 - window) : 0;
+  *end = causal ? position + 1 : end_position;
+}
+
+/* How the keys of a sequence are cut. */
+typedef struct cut {
+  int64_t origin, length, group_size;
+  int64_t first_piece, piece_count; /* those that any of its rows sees */
+} cut;
+
+static cut cut_sequence(const quire_paged_schedule *schedule,
+                        const quire_paged_sequence *sequence) {
+  const int64_t end_position = sequence->first_position + sequence->row_count;
+  int64_t first;
+  int64_t end;
+  int64_t unused;
+  quire_paged_visible(sequence->first_position, end_position, schedule->causal, schedule->window,
+                      &first, &unused);
+  quire_paged_visible(end_position - 1, end_position, schedule->causal, schedule->window, &unused,
+                      &end);
+  cut result = {0, QUIRE_PAGED_RANGE, QUIRE_PAGED_GROUP, 0, 0};
+  if (end <= first) {
+    return result;
+  }
+  if (sequence->partial_blocks >= 2) {
+    result.origin = first;
+    result.length = ceil_div(end - first, sequence->partial_blocks);
+    result.group_size = 1;
+  }
+  result.first_piece = (first - result.origin) / result.length;
+  result.piece_count = ceil_div(end - result.origin, result.length) - result.first_piece;
+  return result;
+}
+
+void quire_paged_count(const quire_paged_schedule *schedule, const quire_paged_sequence *sequence,
+                       quire_paged_load *load) {
+  if (sequence->row_count == 0) {
+    return;
+  }
+  const int64_t pieces = max_i64(1, cut_sequence(schedule, sequence).piece_count);
+  load->work += sequence->row_count * pieces;
+  if (sequence->row_count > QUIRE_PAGED_EXACT_TOKENS) {
+    load->long_rows += sequence->row_count;
+  } else {
+    load->short_runs += pieces;
+  }
+}
+
+void quire_paged_begin(quire_paged_schedule *schedule, const quire_paged_load *load) {
+  schedule->item_count = 0;
+  schedule->merge_count = 0;
+  schedule->state_count = 0;
+  schedule->rows_left = schedule->row_total;
+  schedule->quantum = max_i64(1, load->work / TARGET_ITEMS);
+  /* All K/V heads of a short sequence stay together, since its keys lie together, unless there is
+     too little else to share. */
+  const int64_t runs = min_i64(TARGET_ITEMS, load->short_runs) +
+                       load->long_rows * schedule->kv_num_heads / MIN_BLOCK_ROWS;
+  schedule->few_parts = 1;
+  if (runs > 0 && runs < FEW_ITEMS) {
+    schedule->few_parts = min_i64(schedule->kv_num_heads, ceil_div(FEW_ITEMS, runs));
+  }
+  schedule->block_rows = max_i64(
+      MIN_BLOCK_ROWS,
+      min_i64(MAX_BLOCK_ROWS, ceil_div(load->long_rows * schedule->kv_num_heads, TARGET_ITEMS)));
+}
+
+/* How a sequence becomes items. */
+typedef struct division {
+  cut keys;
+  int64_t block_rows, blocks; /* rows of an item, and how many such */
+  int64_t parts;              /* of the K/V heads */
+  int64_t level;
+  int64_t first_state, state_count; /* states of a row and head */
+  int64_t runs, run_states;         /* items along the keys, and states of each */
+} division;
+
+/* Finest level of states that fits, unless whole rows do. */
+static void choose_level(const quire_paged_schedule *schedule, division *d, int64_t rows) {
+  const cut *keys = &d->keys;
+  const int64_t row_heads = rows * schedule->num_heads;
+  const int64_t states_left = schedule->state_limit - schedule->state_count;
+  const int64_t rows_left = schedule->merge_limit - schedule->merge_count;
+  const int64_t group_size = keys->group_size;
+  const int64_t first_group = keys->first_piece / group_size;
+  const int64_t groups = ceil_div(keys->first_piece + keys->piece_count, group_size) - first_group;
+  d->level = QUIRE_PAGED_ROWS;
+  d->first_state = 0;
+  d->state_count = 0;
+  if (d->runs <= 1 || rows > rows_left) {
+    d->runs = 1;
+    return;
+  }
+  if (keys->piece_count <= states_left / row_heads) {
+    d->level = QUIRE_PAGED_PIECES;
+    d->first_state = keys->first_piece;
+    d->state_count = keys->piece_count;
+  } else if (groups > 1 && groups <= states_left / row_heads) {
+    d->level = QUIRE_PAGED_GROUPS;
+    d->first_state = first_group;
+    d->state_count = groups;
+  } else {
+    d->runs = 1;
+    return;
+  }
+  d->runs = min_i64(d->runs, d->state_count);
+  d->run_states = ceil_div(d->state_count, d->runs);
+  d->runs = ceil_div(d->state_count, d->run_states);
+}
+
+static division divide(const quire_paged_schedule *schedule, const quire_paged_sequence *sequence) {
+  division result = {.keys = cut_sequence(schedule, sequence)};
+  const int64_t rows = sequence->row_count;
+  const bool is_long = rows > QUIRE_PAGED_EXACT_TOKENS;
+  result.block_rows = is_long ? schedule->block_rows : rows;
+  result.blocks = ceil_div(rows, result.block_rows);
+  result.parts = is_long ? schedule->kv_num_heads : schedule->few_parts;
+  const int64_t items = result.blocks * (is_long ? result.parts : 1);
+  const int64_t work = rows * result.keys.piece_count;
+  result.runs =
+      min_i64(result.keys.piece_count, ceil_div(ceil_div(work, items), schedule->quantum));
+  /* Other sequences still need an item for each of their rows at most. */
+  const int64_t items_left =
+      schedule->item_limit - schedule->item_count - (schedule->rows_left - rows);
+  result.runs = max_i64(1, min_i64(result.runs, items_left / result.blocks));
+  choose_level(schedule, &result, rows);
+  result.parts = max_i64(1, min_i64(result.parts, items_left / (result.blocks * result.runs)));
+  return result;
+}
+
+static void add_merge_rows(quire_paged_schedule *schedule, const quire_paged_sequence *sequence,
+                           const division *d) {
+  const int64_t row_states = d->state_count * schedule->num_heads;
+  for (int64_t i = 0; i < sequence->row_count; ++i) {
+    quire_paged_merge_row *row = &schedule->merge_rows[schedule->merge_count++];
+    row->row = sequence->first_row + i;
+    row->state_base = schedule->state_count + i * row_states;
+    row->state_count = d->state_count;
+    row->first_state = d->first_state;
+    row->group_size = d->level == QUIRE_PAGED_PIECES ? d->keys.group_size : 1;
+  }
+}
+
+/* Pieces that make the states [first, first + count) of a division. */
+static void set_pieces(quire_paged_item *item, const division *d, int64_t run) {
+  item->first_piece = d->keys.first_piece;
+  item->piece_count = d->keys.piece_count;
+  if (d->level == QUIRE_PAGED_ROWS) {
+    return;
+  }
+  const int64_t scale = d->level == QUIRE_PAGED_GROUPS ? d->keys.group_size : 1;
+  const int64_t first_state = d->first_state + run * d->run_states;
+  const int64_t end_state = min_i64(first_state + d->run_states, d->first_state + d->state_count);
+  const int64_t end_piece = d->keys.first_piece + d->keys.piece_count;
+  item->first_piece = max_i64(d->keys.first_piece, first_state * scale);
+  item->piece_count = min_i64(end_piece, end_state * scale) - item->first_piece;
+}
+
+static void add_item(quire_paged_schedule *schedule, const quire_paged_sequence *sequence,
+                     const division *d, int64_t part, int64_t block, int64_t run) {
+  quire_paged_item *item = &schedule->items[schedule->item_count++];
+  const int64_t skipped = block * d->block_rows;
+  const int64_t heads = schedule->kv_num_heads;
+  item->sequence = sequence->index;
+  item->first_row = sequence->first_row + skipped;
+  item->row_count = min_i64(d->block_rows, sequence->row_count - skipped);
+  item->first_position = sequence->first_position + skipped;
+  item->end_position = sequence->first_position + sequence->row_count;
+  item->first_head = part * heads / d->parts;
+  item->head_count = (part + 1) * heads / d->parts - item->first_head;
+  item->piece_origin = d->keys.origin;
+  item->piece_length = d->keys.length;
+  item->group_size = d->keys.group_size;
+  item->level = d->level;
+  item->state_base = schedule->state_count + skipped * schedule->num_heads * d->state_count;
+  item->state_stride = d->state_count;
+  item->first_state = d->first_state;
+  item->gemm_order = sequence->row_count > QUIRE_PAGED_EXACT_TOKENS;
+  set_pieces(item, d, run);
+}
+
+void quire_paged_add(quire_paged_schedule *schedule, const quire_paged_sequence *sequence) {
+  if (sequence->row_count == 0) {
+    return;
+  }
+  const division d = divide(schedule, sequence);
+  /* Head by head, the last block first: it sees the most keys. */
+  for (int64_t part = 0; part < d.parts; ++part) {
+    for (int64_t block = d.blocks; block-- > 0;) {
+      for (int64_t run = 0; run < d.runs; ++run) {
+        add_item(schedule, sequence, &d, part, block, run);
+      }
+    }
+  }
+  if (d.level != QUIRE_PAGED_ROWS) {
+    add_merge_rows(schedule, sequence, &d);
+    schedule->state_count += sequence->row_count * schedule->num_heads * d.state_count;
+  }
+  schedule->rows_left -= sequence->row_count;
+}
+
+void quire_paged_grid(const quire_view *grid, int64_t x, int64_t y) {
+  uint32_t *counts = grid->data;
+  counts[0] = (uint32_t)x;
+  counts[1] = (uint32_t)y;
+  counts[2] = 1;
+}

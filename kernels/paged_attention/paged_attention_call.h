@@ -1,0 +1,71 @@
+/* Attend and merge: what the passes' views mean, and the steps that they share. */
+#ifndef QUIRE_KERNELS_PAGED_ATTENTION_CALL_H
+#define QUIRE_KERNELS_PAGED_ATTENTION_CALL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "numeric.h"
+#include "paged_work.h"
+#include "pass.h"
+
+enum {
+  QUIRE_ATTEND_COLUMNS = 1024, /* value channels at a time: bounds the stack for any head size */
+  QUIRE_ATTEND_CHUNK = 256     /* channels widened at a time; a multiple of 32 */
+};
+
+/* Where finished rows go. */
+typedef struct quire_attend_target {
+  const quire_view *output;      /* [rows, heads * value_size], or [rows, heads, value_size] */
+  const quire_view *softmax_lse; /* [rows, heads], optional */
+  const quire_view *head_sink;   /* [heads], optional */
+  const quire_view *v_scale;     /* [1] or [kv heads, 1, value_size], optional */
+  int64_t heads_per_kv;
+  int64_t value_size;
+} quire_attend_target;
+
+/* A state under construction; without a visible key there is none. */
+typedef struct quire_attend_state {
+  bool seen;
+  quire_softmax_state softmax;
+  float *accumulator;
+} quire_attend_state;
+
+/* Folds b into a; the first state is a copy (NU-6). n values. */
+void quire_attend_fold(quire_attend_state *a, const quire_attend_state *b, size_t n);
+
+/* Merges the sink, divides, applies the V channel scales, rounds, stores channels
+   [first_column, first_column + n) of a row and head. Consumes the state. */
+void quire_attend_finish(const quire_attend_target *target, int64_t row, int64_t head,
+                         int64_t first_column, size_t n, quire_attend_state *state);
+
+/* One call of attend. */
+typedef struct quire_attend_call {
+  const quire_view *query;
+  const quire_view *key_cache;   /* [blocks, rows of a block, kv heads, head_size] */
+  const quire_view *value_cache; /* [blocks, rows of a block, kv heads, value_size] */
+  const quire_view *block_table; /* [sequences, columns] */
+  const quire_view *k_scale;     /* [1] or [kv heads, 1, head_size], optional */
+  float scale;
+  float softcap; /* 0: none */
+} quire_attend_call;
+
+/* A new token and a query head, and the keys that they may see. */
+typedef struct quire_attend_query {
+  const quire_attend_call *call;
+  int64_t sequence;
+  int64_t row;
+  int64_t head;
+  int64_t kv_head;
+  bool gemm_order;
+} quire_attend_query;
+
+/*
+ * Attends to keys [first, end) in tiles of 64: the state of one piece, for the value channels
+ * [first_column, first_column + n) (n <= QUIRE_ATTEND_COLUMNS). The scores do not depend on the
+ * columns.
+ */
+void quire_attend_keys(const quire_attend_query *query, int64_t first, int64_t end,
+                       int64_t first_column, size_t n, quire_attend_state *state);
+
+#endif
