@@ -35,7 +35,7 @@ function(quire_unit_test name)
   target_compile_definitions(${name} PRIVATE QUIRE_STATIC
     QUIRE_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
   foreach(module IN LISTS test_MODULES)
-    target_link_libraries(${name} PRIVATE quire_${module} $<TARGET_OBJECTS:quire_${module}>)
+    target_link_libraries(${name} PRIVATE quire_${module})
   endforeach()
   target_link_libraries(${name} PRIVATE quire_flags cmocka::cmocka jansson::jansson m
     ${test_LIBRARIES})
