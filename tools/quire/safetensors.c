@@ -263,9 +263,8 @@ static quire_status read_header(const unsigned char *data, size_t size, quire_sa
 
 quire_status quire_safetensors_parse(const unsigned char *data, size_t size,
                                      quire_safetensors *tensors, quire_error *error) {
-  const quire_file_bytes file = tensors->file;
   size_t header_size = 0;
-  *tensors = (quire_safetensors){.file = file};
+  *tensors = (quire_safetensors){0};
   quire_status status = read_header(data, size, tensors, &header_size, error);
   const size_t data_size = size - LENGTH_BYTES - header_size;
   if (status == QUIRE_OK) {
@@ -286,10 +285,18 @@ quire_status quire_safetensors_parse(const unsigned char *data, size_t size,
 quire_status quire_safetensors_open(const char *path, quire_safetensors *tensors,
                                     quire_error *error) {
   *tensors = (quire_safetensors){0};
-  const quire_status status = quire_file_map(path, &tensors->file, error);
-  return status != QUIRE_OK
-             ? status
-             : quire_safetensors_parse(tensors->file.data, tensors->file.size, tensors, error);
+  quire_file_bytes file;
+  quire_status status = quire_file_map(path, &file, error);
+  if (status != QUIRE_OK) {
+    return status;
+  }
+  status = quire_safetensors_parse(file.data, file.size, tensors, error);
+  if (status == QUIRE_OK) {
+    tensors->file = file;
+  } else {
+    quire_file_release(&file);
+  }
+  return status;
 }
 
 void quire_safetensors_release(quire_safetensors *tensors) {

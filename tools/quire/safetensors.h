@@ -42,10 +42,7 @@ typedef struct quire_safetensors {
 quire_status quire_safetensors_open(const char *path, quire_safetensors *tensors,
                                     quire_error *error);
 
-/*
- * The same for bytes in memory, which must stay as they are until the release. *tensors is zeroed
- * beforehand, or holds just the file that the bytes are in.
- */
+/* The same for bytes in memory, which must stay as they are until the release. */
 quire_status quire_safetensors_parse(const unsigned char *data, size_t size,
                                      quire_safetensors *tensors, quire_error *error);
 

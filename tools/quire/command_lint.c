@@ -1,0 +1,92 @@
+/* quire lint: every finding about manifests. */
+#include <stdio.h>
+
+#include "call.h"
+#include "commands.h"
+#include "failure.h"
+#include "files.h"
+
+enum { LONGEST_MANIFEST = 64 * 1024 * 1024 };
+
+typedef struct lint_state {
+  const char *path;
+  size_t warnings, errors;
+} lint_state;
+
+static void print_finding(void *user, const quire_finding *finding) {
+  lint_state *state = user;
+  const int is_error = finding->severity == QUIRE_SEVERITY_ERROR;
+  *(is_error ? &state->errors : &state->warnings) += 1;
+  printf("%s:%zu: %s: %s: %s\n", state->path, finding->line, finding->path,
+         is_error ? "error" : "warning", finding->message);
+}
+
+/* The number of variants is known only to a manifest that loads. */
+static void print_summary(const quire_session *session, const quire_file_bytes *bytes,
+                          const lint_state *state) {
+  quire_operator *op = NULL;
+  if (quire_operator_load(session->context, (const char *)bytes->data, bytes->size, &op, NULL) ==
+      QUIRE_OK) {
+    printf("%s: ok: %zu variants", state->path, quire_operator_variant_count(op));
+    printf(state->warnings ? ", %zu warnings\n" : "\n", state->warnings);
+  }
+  quire_operator_release(op);
+}
+
+static int lint_file(const quire_session *session, const char *path) {
+  lint_state state = {.path = path};
+  quire_file_bytes bytes;
+  quire_error error;
+  quire_status status = quire_file_read(path, LONGEST_MANIFEST, &bytes, &error);
+  if (status == QUIRE_OK) {
+    status = quire_operator_lint(session->context, (const char *)bytes.data, bytes.size,
+                                 print_finding, &state, &error);
+    if (status == QUIRE_OK) {
+      print_summary(session, &bytes, &state);
+    }
+    quire_file_release(&bytes);
+  }
+  if (status == QUIRE_OK) {
+    return QUIRE_EXIT_OK;
+  }
+  fflush(stdout);
+  quire_failure_print(path, &error);
+  return QUIRE_EXIT_FAILURE;
+}
+
+static int run(const quire_command *command, int argc, char **argv) {
+  quire_text_list positional = {0};
+  void *const values[QUIRE_OPTION_GROUPS] = {NULL, NULL};
+  quire_session session = {0};
+  quire_error error;
+  int code = QUIRE_EXIT_OK;
+  const quire_parse_result parsed =
+      quire_arguments_parse(command, argc, argv, values, &positional, &error);
+  if (parsed == QUIRE_PARSE_BAD) {
+    code = quire_failure_usage(&error);
+  } else if (parsed == QUIRE_PARSE_RUN && quire_session_open(&session, &error) != QUIRE_OK) {
+    quire_failure_print(NULL, &error);
+    code = QUIRE_EXIT_FAILURE;
+  } else if (parsed == QUIRE_PARSE_RUN) {
+    for (size_t i = 0; i < positional.count; ++i) {
+      const int result = lint_file(&session, positional.items[i]);
+      code = result > code ? result : code;
+    }
+  }
+  quire_session_close(&session);
+  quire_arguments_release(command, values, &positional);
+  return quire_failure_finish_output(code);
+}
+
+const quire_command quire_command_lint = {
+    .name = "lint",
+    .summary = "Prints every finding about kernel manifests: FILE:LINE: PATH: severity: message.",
+    .usage = "MANIFEST.json...",
+    .details =
+        "exit status: 0 no errors (there may be warnings); 2 a manifest does not load, or wrong "
+        "usage\n",
+    .positional_minimum = 1,
+    .positional_maximum = 100000,
+    .positional_name = "MANIFEST.json",
+    .run = run,
+};

@@ -1,0 +1,90 @@
+/* quire: chooses the command. */
+#include <stdio.h>
+#include <string.h>
+
+#include "commands.h"
+#include "failure.h"
+
+static const quire_command *const commands[] = {
+    &quire_command_run, &quire_command_check,   &quire_command_explain, &quire_command_lint,
+    &quire_command_ops, &quire_command_devices, &quire_command_version, &quire_command_bench_plan,
+};
+
+enum { COMMAND_COUNT = sizeof commands / sizeof *commands };
+
+static void print_overview(void) {
+  printf("usage: quire COMMAND [arguments]\n\n");
+  for (size_t i = 0; i < COMMAND_COUNT; ++i) {
+    printf("  %-12s %s\n", commands[i]->name, commands[i]->summary);
+  }
+  printf("  %-12s %s\n", "help", "Prints this, or the help of a command.");
+  printf("\nquire COMMAND --help tells the rest.\n");
+}
+
+/* Matches a name of one or two words; *words is how many of them it took. */
+static const quire_command *find(int argc, char **argv, int *words) {
+  for (size_t i = 0; i < COMMAND_COUNT && argc > 0; ++i) {
+    const char *name = commands[i]->name;
+    const char *second = strchr(name, ' ');
+    const size_t length = second ? (size_t)(second - name) : strlen(name);
+    if (strlen(argv[0]) == length && !strncmp(argv[0], name, length) &&
+        (!second || (argc > 1 && !strcmp(argv[1], second + 1)))) {
+      *words = second ? 2 : 1;
+      return commands[i];
+    }
+  }
+  return NULL;
+}
+
+static int refuse(const char *word) {
+  const char *names[COMMAND_COUNT];
+  quire_error error;
+  for (size_t i = 0; i < COMMAND_COUNT; ++i) {
+    names[i] = commands[i]->name;
+  }
+  const char *nearest = quire_arguments_nearest(word, names, COMMAND_COUNT);
+  if (!strcmp(word, "bench")) {
+    nearest = quire_command_bench_plan.name;
+  }
+  if (nearest) {
+    quire_failure_set(&error, QUIRE_BAD_REQUEST, "unknown command \"%s\"; did you mean %s?", word,
+                      nearest);
+  } else {
+    quire_failure_set(&error, QUIRE_BAD_REQUEST, "unknown command \"%s\"; see quire help", word);
+  }
+  return quire_failure_usage(&error);
+}
+
+static int help(int argc, char **argv) {
+  int words = 0;
+  const quire_command *command = find(argc, argv, &words);
+  if (argc > 0 && !command) {
+    return refuse(argv[0]);
+  }
+  if (command) {
+    quire_arguments_help(command, stdout);
+  } else {
+    print_overview();
+  }
+  return quire_failure_finish_output(QUIRE_EXIT_OK);
+}
+
+int main(int argc, char **argv) {
+  int words = 0;
+  const quire_command *command = find(argc - 1, argv + 1, &words);
+  if (command) {
+    return command->run(command, argc - 1 - words, argv + 1 + words);
+  }
+  if (argc < 2) {
+    quire_error error;
+    quire_failure_set(&error, QUIRE_BAD_REQUEST, "a command is missing; see quire help");
+    return quire_failure_usage(&error);
+  }
+  if (!strcmp(argv[1], "help") || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
+    return help(argc - 2, argv + 2);
+  }
+  if (!strcmp(argv[1], "--version")) {
+    return quire_command_version.run(&quire_command_version, argc - 2, argv + 2);
+  }
+  return refuse(argv[1]);
+}

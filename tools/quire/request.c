@@ -1,0 +1,272 @@
+#include "request.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "failure.h"
+
+/* Splits NAME=VALUE; *name is allocated, *value points into the text. */
+static quire_status split_pair(const char *option, const char *text, char **name,
+                               const char **value, quire_error *error) {
+  const size_t length = strcspn(text, "=");
+  if (length == 0 || text[length] == '\0') {
+    return quire_failure_set(error, QUIRE_BAD_REQUEST, "%s: \"%s\" is not NAME=VALUE", option,
+                             text);
+  }
+  *name = malloc(length + 1);
+  if (!*name) {
+    return quire_failure_set(error, QUIRE_OUT_OF_MEMORY, "no memory for the options");
+  }
+  memcpy(*name, text, length);
+  (*name)[length] = '\0';
+  *value = text + length + 1;
+  return QUIRE_OK;
+}
+
+static quire_value_type declared_type(const quire_operator *op, const char *name) {
+  for (size_t i = 0; i < quire_operator_attribute_count(op); ++i) {
+    quire_named_value attribute;
+    quire_value_type type = QUIRE_VALUE_TYPE_NONE;
+    if (quire_operator_attribute(op, i, &attribute, &type) == QUIRE_OK &&
+        !strcmp(attribute.name, name)) {
+      return type != QUIRE_VALUE_TYPE_NONE ? type : attribute.type;
+    }
+  }
+  return QUIRE_VALUE_TYPE_NONE;
+}
+
+static json_t *whole_number(const char *text) {
+  char *end = NULL;
+  errno = 0;
+  const long long number = strtoll(text, &end, 10);
+  const int is_number = text[0] != '\0' && strchr("+-0123456789", text[0]) && *end == '\0';
+  return is_number && end != text && errno == 0 ? json_integer(number) : NULL;
+}
+
+static json_t *truth_value(const char *text) {
+  return !strcmp(text, "true") ? json_true() : !strcmp(text, "false") ? json_false() : NULL;
+}
+
+/* Any number; *is_finite tells the reason if it is one that JSON (and every operator) lacks. */
+static json_t *any_number(const char *text, int *is_finite) {
+  char *end = NULL;
+  const double number = strtod(text, &end);
+  *is_finite = 1;
+  if (end == text || *end != '\0' || (text[0] > 0 && strchr(" \t\n", text[0]))) {
+    return NULL;
+  }
+  *is_finite = isfinite(number) ? 1 : 0;
+  return *is_finite ? json_real(number) : NULL;
+}
+
+/* Reads the value by the attribute's declared type; without one, as the first that it fits. */
+static json_t *read_value(quire_value_type type, const char *text, int *is_finite) {
+  *is_finite = 1;
+  switch (type) {
+    case QUIRE_VALUE_TYPE_INT:
+      return whole_number(text);
+    case QUIRE_VALUE_TYPE_FLOAT:
+      return any_number(text, is_finite);
+    case QUIRE_VALUE_TYPE_BOOL:
+      return truth_value(text);
+    case QUIRE_VALUE_TYPE_STRING:
+      return json_string(text);
+    case QUIRE_VALUE_TYPE_NONE:
+      break;
+  }
+  json_t *value = whole_number(text);
+  value = value ? value : truth_value(text);
+  value = value ? value : any_number(text, is_finite);
+  return value || !*is_finite ? value : json_string(text);
+}
+
+static quire_status add_attribute(const char *text, const quire_operator *op, json_t *attributes,
+                                  quire_error *error) {
+  static const char *const kinds[] = {"value", "whole number", "number", "text", "true or false"};
+  char *name = NULL;
+  const char *value = NULL;
+  quire_status status = split_pair("--attr", text, &name, &value, error);
+  if (status != QUIRE_OK) {
+    return status;
+  }
+  int is_finite = 1;
+  const quire_value_type type = declared_type(op, name);
+  json_t *read = read_value(type, value, &is_finite);
+  if (!is_finite) {
+    status =
+        quire_failure_set(error, QUIRE_BAD_ATTRIBUTE, "%s: %s is not a finite number", name, value);
+  } else if (!read) {
+    status = quire_failure_set(error, QUIRE_BAD_ATTRIBUTE, "%s: \"%s\" is not a %s", name, value,
+                               kinds[type]);
+  } else if (json_object_set(attributes, name, read) != 0) {
+    status = quire_failure_set(error, QUIRE_BAD_REQUEST, "--attr: \"%s\" is not UTF-8", text);
+  }
+  json_decref(read);
+  free(name);
+  return status;
+}
+
+static quire_status add_dtype(const char *text, json_t *dtypes, quire_error *error) {
+  char *name = NULL;
+  const char *value = NULL;
+  quire_status status = split_pair("--dtype", text, &name, &value, error);
+  if (status != QUIRE_OK) {
+    return status;
+  }
+  if (quire_safetensors_dtype(value) == QUIRE_DTYPE_NONE) {
+    status =
+        quire_failure_set(error, QUIRE_BAD_REQUEST, "--dtype: \"%s\" is no element type", value);
+  } else if (json_object_set_new(dtypes, name, json_string(value)) != 0) {
+    status = quire_failure_set(error, QUIRE_BAD_REQUEST, "--dtype: \"%s\" is not UTF-8", text);
+  }
+  free(name);
+  return status;
+}
+
+static quire_status merge_options(const quire_case *opened, const quire_call_options *options,
+                                  const quire_operator *op, quire_case_request *built,
+                                  quire_error *error) {
+  built->attributes = json_deep_copy(opened->attributes);
+  built->dtypes = json_deep_copy(opened->output_dtypes);
+  if (!built->attributes || !built->dtypes) {
+    return quire_failure_set(error, QUIRE_OUT_OF_MEMORY, "no memory for the request");
+  }
+  quire_status status = QUIRE_OK;
+  for (size_t i = 0; i < options->attributes.count && status == QUIRE_OK; ++i) {
+    status = add_attribute(options->attributes.items[i], op, built->attributes, error);
+  }
+  for (size_t i = 0; i < options->dtypes.count && status == QUIRE_OK; ++i) {
+    status = add_dtype(options->dtypes.items[i], built->dtypes, error);
+  }
+  return status;
+}
+
+static void fill_attributes(quire_case_request *built) {
+  const char *name = NULL;
+  json_t *value = NULL;
+  json_object_foreach(built->attributes, name, value) {
+    quire_named_value *filled = &built->values[built->request.attribute_count++];
+    *filled = (quire_named_value){.name = name};
+    if (json_is_integer(value)) {
+      filled->type = QUIRE_VALUE_TYPE_INT;
+      filled->i = json_integer_value(value);
+    } else if (json_is_real(value)) {
+      filled->type = QUIRE_VALUE_TYPE_FLOAT;
+      filled->f = json_real_value(value);
+    } else if (json_is_boolean(value)) {
+      filled->type = QUIRE_VALUE_TYPE_BOOL;
+      filled->i = json_is_true(value) ? 1 : 0;
+    } else {
+      filled->type = QUIRE_VALUE_TYPE_STRING;
+      filled->s = json_string_value(value);
+    }
+  }
+}
+
+static void fill_inputs(const quire_case *opened, quire_case_request *built) {
+  const char *output = NULL;
+  for (size_t i = 0; i < opened->tensors.count; ++i) {
+    const quire_stored_tensor *tensor = &opened->tensors.tensors[i];
+    if (!quire_case_is_expected(tensor, &output)) {
+      built->inputs[built->request.input_count++] = (quire_request_tensor){.name = tensor->name,
+                                                                           .dtype = tensor->dtype,
+                                                                           .ndim = tensor->ndim,
+                                                                           .shape = tensor->shape};
+    }
+  }
+}
+
+/* Asks for an output, once; NONE leaves its type to the operator. */
+static void ask_for(quire_case_request *built, const char *name, quire_dtype dtype) {
+  quire_request *request = &built->request;
+  for (size_t i = 0; i < request->output_count; ++i) {
+    if (!strcmp(built->outputs[i].name, name)) {
+      return;
+    }
+  }
+  const char *given = json_string_value(json_object_get(built->dtypes, name));
+  built->outputs[request->output_count++] = (quire_request_tensor){
+      .name = name, .dtype = given ? quire_safetensors_dtype(given) : dtype, .ndim = -1};
+}
+
+static void ask_for_wanted(const quire_case *opened, const quire_call_options *options,
+                           int for_check, quire_case_request *built) {
+  const char *output = NULL;
+  for (size_t i = 0; i < options->outputs.count; ++i) {
+    const quire_stored_tensor *want =
+        for_check ? quire_case_expected(opened, options->outputs.items[i]) : NULL;
+    ask_for(built, options->outputs.items[i], want ? want->dtype : QUIRE_DTYPE_NONE);
+  }
+  for (size_t i = 0; for_check && options->outputs.count == 0 && i < opened->tensors.count; ++i) {
+    const quire_stored_tensor *tensor = &opened->tensors.tensors[i];
+    if (quire_case_is_expected(tensor, &output)) {
+      ask_for(built, output, tensor->dtype);
+    }
+  }
+  for (size_t i = 0;
+       !for_check && options->outputs.count == 0 && i < json_array_size(opened->outputs); ++i) {
+    ask_for(built, json_string_value(json_array_get(opened->outputs, i)), QUIRE_DTYPE_NONE);
+  }
+}
+
+static void fill_outputs(const quire_case *opened, const quire_call_options *options,
+                         const quire_operator *op, int for_check, quire_case_request *built) {
+  ask_for_wanted(opened, options, for_check, built);
+  const char *name = NULL;
+  json_t *value = NULL;
+  json_object_foreach(built->dtypes, name, value) {
+    ask_for(built, name, QUIRE_DTYPE_NONE);
+  }
+  for (size_t i = 0; i < quire_operator_slot_count(op); ++i) {
+    quire_slot slot;
+    quire_slot input;
+    if (quire_operator_slot(op, i, &slot) == QUIRE_OK && slot.is_output && slot.alias >= 0 &&
+        quire_operator_slot(op, (size_t)slot.alias, &input) == QUIRE_OK &&
+        quire_safetensors_find(&opened->tensors, input.name)) {
+      ask_for(built, slot.name, QUIRE_DTYPE_NONE);
+    }
+  }
+}
+
+quire_status quire_request_build(const quire_case *opened, const quire_call_options *options,
+                                 const quire_operator *op, int for_check, quire_case_request *built,
+                                 quire_error *error) {
+  *built = (quire_case_request){0};
+  quire_request_init(&built->request);
+  quire_status status = merge_options(opened, options, op, built, error);
+  if (status == QUIRE_OK) {
+    const size_t outputs = options->outputs.count + opened->tensors.count +
+                           json_array_size(opened->outputs) + json_object_size(built->dtypes) +
+                           quire_operator_slot_count(op);
+    built->inputs = calloc(opened->tensors.count + 1, sizeof *built->inputs);
+    built->outputs = calloc(outputs + 1, sizeof *built->outputs);
+    built->values = calloc(json_object_size(built->attributes) + 1, sizeof *built->values);
+    if (!built->inputs || !built->outputs || !built->values) {
+      status = quire_failure_set(error, QUIRE_OUT_OF_MEMORY, "no memory for the request");
+    }
+  }
+  if (status != QUIRE_OK) {
+    quire_request_release(built);
+    return status;
+  }
+  fill_attributes(built);
+  fill_inputs(opened, built);
+  fill_outputs(opened, options, op, for_check, built);
+  built->request.naming = QUIRE_NAMES_OPERATOR;
+  built->request.inputs = built->inputs;
+  built->request.outputs = built->outputs;
+  built->request.attributes = built->values;
+  built->request.variant = options->variant;
+  return QUIRE_OK;
+}
+
+void quire_request_release(quire_case_request *built) {
+  json_decref(built->attributes);
+  json_decref(built->dtypes);
+  free(built->inputs);
+  free(built->outputs);
+  free(built->values);
+  *built = (quire_case_request){0};
+}

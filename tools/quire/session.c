@@ -1,0 +1,62 @@
+#include <string.h>
+
+#include "call.h"
+#include "failure.h"
+
+enum { LONGEST_MANIFEST = 64 * 1024 * 1024 };
+
+static quire_isa isa_of(const char *name) {
+  static const char *const names[] = {"", "scalar", "avx2", "avx512", "neon"};
+  for (int i = QUIRE_ISA_SCALAR; name && i <= QUIRE_ISA_NEON; ++i) {
+    if (!strcmp(name, names[i])) {
+      return (quire_isa)i;
+    }
+  }
+  return QUIRE_ISA_BEST;
+}
+
+quire_status quire_session_open(quire_session *session, quire_error *error) {
+  *session = (quire_session){0};
+  return quire_context_create(NULL, &session->context, error);
+}
+
+quire_status quire_session_open_device(quire_session *session, const quire_call_options *options,
+                                       quire_error *error) {
+  quire_device_options device_options;
+  quire_device_options_init(&device_options);
+  device_options.threads = (size_t)options->threads;
+  device_options.isa = isa_of(options->isa);
+  return quire_device_open(session->context, options->device ? options->device : "cpu",
+                           &device_options, &session->device, error);
+}
+
+void quire_session_close(quire_session *session) {
+  quire_device_release(session->device);
+  quire_context_release(session->context);
+  *session = (quire_session){0};
+}
+
+quire_status quire_session_operator(const quire_session *session, const quire_call_options *options,
+                                    const quire_case *opened, const quire_operator **op,
+                                    quire_error *error) {
+  const char *name = options->op ? options->op : opened->op;
+  if (!name) {
+    return quire_failure_set(error, QUIRE_BAD_REQUEST,
+                             "the metadata has no \"op\"; name the operator with --op");
+  }
+  *op = quire_context_find_operator(session->context, name);
+  return *op ? QUIRE_OK
+             : quire_failure_set(error, QUIRE_NOT_FOUND, "no operator \"%s\"; quire ops lists them",
+                                 name);
+}
+
+quire_status quire_session_load(const quire_session *session, const char *path, quire_operator **op,
+                                quire_error *error) {
+  quire_file_bytes bytes;
+  quire_status status = quire_file_read(path, LONGEST_MANIFEST, &bytes, error);
+  if (status == QUIRE_OK) {
+    status = quire_operator_load(session->context, (const char *)bytes.data, bytes.size, op, error);
+    quire_file_release(&bytes);
+  }
+  return status;
+}
