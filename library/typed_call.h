@@ -26,7 +26,7 @@ typedef struct quire_call_tensor {
   const char *name; /* the operator's */
   size_t offset;
   bool is_output;
-  int8_t alias; /* outputs: index of the input whose buffer it may be, or -1 */
+  int alias; /* outputs: index of the input whose buffer it may be, or -1 */
 } quire_call_tensor;
 
 /* An attribute member: int64_t, float or const char *. */
