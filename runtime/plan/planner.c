@@ -1,0 +1,162 @@
+/* The steps of planning in their order (LANGUAGE.md section 8). */
+#include "planner.h"
+
+#include <string.h>
+
+#include "error.h"
+#include "planning.h"
+
+/* Zeroed array of the run's scratch, or of the plan's arena. */
+#define NEW_ARRAY(arena, pointer, count) \
+  ((pointer) = quire_arena_array((arena), (count), sizeof *(pointer)))
+
+quire_status quire_planning_begin(quire_planning *p, const quire_manifest *manifest,
+                                  const quire_request *request, const quire_target *target,
+                                  quire_arena *arena, quire_arena *scratch) {
+  *p = (quire_planning){.manifest = manifest,
+                        .request = request,
+                        .target = target,
+                        .arena = arena,
+                        .scratch = scratch,
+                        .variant = -1,
+                        .refusal = {.variant = -1}};
+  quire_environment_init(p);
+  p->layers[QUIRE_LAYER_KERNEL] = manifest->derive;
+  bool ok = NEW_ARRAY(scratch, p->asked_inputs, manifest->input_count) != NULL &&
+            NEW_ARRAY(scratch, p->asked_outputs, manifest->output_count) != NULL &&
+            NEW_ARRAY(arena, p->inputs, manifest->input_count) != NULL &&
+            NEW_ARRAY(arena, p->outputs, manifest->output_count) != NULL &&
+            NEW_ARRAY(scratch, p->inferred, manifest->output_count) != NULL &&
+            NEW_ARRAY(scratch, p->shapes, manifest->key_count) != NULL &&
+            NEW_ARRAY(scratch, p->attributes, manifest->attribute_count) != NULL &&
+            NEW_ARRAY(scratch, p->tunables, manifest->tunable_count) != NULL &&
+            NEW_ARRAY(scratch, p->symbols, manifest->symbol_count) != NULL &&
+            NEW_ARRAY(scratch, p->limits, manifest->limit_count) != NULL &&
+            NEW_ARRAY(scratch, p->memos[QUIRE_LAYER_KERNEL], manifest->derive.count) != NULL;
+  p->refusal.status = ok ? QUIRE_OK : QUIRE_OUT_OF_MEMORY;
+  return p->refusal.status;
+}
+
+static quire_status enter_layer(quire_planning *p, int layer, const quire_manifest_layer *derive) {
+  p->layers[layer] = *derive;
+  if (derive->count > 0 && NEW_ARRAY(p->scratch, p->memos[layer], derive->count) == NULL) {
+    return quire_refuse(p, &(quire_refusal){.status = QUIRE_OUT_OF_MEMORY});
+  }
+  return QUIRE_OK;
+}
+
+quire_status quire_planning_enter_variant(quire_planning *p, int32_t variant) {
+  p->variant = variant;
+  return enter_layer(p, QUIRE_LAYER_VARIANT, &p->manifest->variants[variant].derive);
+}
+
+quire_status quire_planning_enter_pass(quire_planning *p, const quire_manifest_pass *pass) {
+  return enter_layer(p, QUIRE_LAYER_PASS, &pass->derive);
+}
+
+/* Takes what steps 5 to 7 need for the chosen variant. */
+static quire_status begin_variant(quire_planning *p, int32_t index) {
+  const quire_manifest_variant *variant = &p->manifest->variants[index];
+  if (NEW_ARRAY(p->arena, p->intermediates, variant->intermediate_count) == NULL ||
+      NEW_ARRAY(p->arena, p->passes, variant->pass_count) == NULL) {
+    return quire_refuse(p, &(quire_refusal){.status = QUIRE_OUT_OF_MEMORY});
+  }
+  return quire_planning_enter_variant(p, index);
+}
+
+quire_status quire_planning_run(quire_planning *p, quire_plan_description *description) {
+  int32_t chosen = -1;
+  QUIRE_TRY(quire_planning_read_request(p));
+  QUIRE_TRY(quire_planning_read_attributes(p));
+  QUIRE_TRY(quire_planning_check_tensors(p));
+  QUIRE_TRY(quire_planning_check_contract(p));
+  QUIRE_TRY(quire_planning_select(p, &chosen));
+  QUIRE_TRY(begin_variant(p, chosen));
+  QUIRE_TRY(quire_planning_check_shapes(p));
+  QUIRE_TRY(quire_planning_size_intermediates(p));
+  QUIRE_TRY(quire_planning_build_passes(p));
+  *description = (quire_plan_description){.manifest = p->manifest,
+                                          .variant = chosen,
+                                          .inputs = p->inputs,
+                                          .outputs = p->outputs,
+                                          .intermediates = p->intermediates,
+                                          .passes = p->passes};
+  return QUIRE_OK;
+}
+
+/* First block of scratch: on the stack, aligned as arenas want it. */
+typedef union scratch_block {
+  max_align_t align;
+  unsigned char bytes[QUIRE_SCRATCH_BYTES];
+} scratch_block;
+
+quire_status quire_plan_describe(const quire_manifest *manifest, const quire_request *request,
+                                 const quire_target *target, quire_arena *arena,
+                                 quire_plan_description *description, quire_error *error) {
+  scratch_block block;
+  quire_arena scratch;
+  quire_planning planning;
+  quire_arena_init_with(&scratch, arena->allocator, block.bytes, sizeof block.bytes);
+  quire_status status = quire_planning_begin(&planning, manifest, request, target, arena, &scratch);
+  if (status == QUIRE_OK) {
+    status = quire_planning_run(&planning, description);
+  }
+  if (status != QUIRE_OK) {
+    status = quire_refusal_report(&planning, error);
+  }
+  quire_arena_release(&scratch);
+  return status;
+}
+
+/* True if there is something to explain: malformed requests and lack of memory are errors only. */
+static bool is_explained(const quire_planning *p, quire_status status) {
+  return status == QUIRE_OK ||
+         (p->refusal.stage != NULL && p->refusal.status != QUIRE_OUT_OF_MEMORY);
+}
+
+static quire_status explain(quire_planning *p, quire_explain_format format, quire_text *out,
+                            quire_error *error) {
+  quire_plan_description description;
+  quire_status status = quire_planning_run(p, &description);
+  if (status != QUIRE_OK) {
+    status = quire_refusal_report(p, error);
+  }
+  if (!is_explained(p, status)) {
+    return status;
+  }
+  quire_explanation explanation = {.p = p, .description = status == QUIRE_OK ? &description : NULL};
+  if (!quire_explanation_fill(&explanation)) {
+    return quire_fail_memory(error);
+  }
+  size_t before = out->length;
+  if (format == QUIRE_EXPLAIN_JSON) {
+    quire_explain_write_json(&explanation, out);
+  } else {
+    quire_explain_write_text(&explanation, out);
+  }
+  if (out->failed || out->length == before) {
+    return quire_fail_memory(error);
+  }
+  return status;
+}
+
+quire_status quire_plan_explain(const quire_manifest *manifest, const quire_request *request,
+                                const quire_target *target, quire_explain_format format,
+                                const quire_allocator *allocator, quire_text *out,
+                                quire_error *error) {
+  quire_arena arena;
+  quire_arena scratch;
+  quire_planning planning;
+  quire_arena_init(&arena, allocator);
+  quire_arena_init(&scratch, allocator);
+  quire_status status =
+      quire_planning_begin(&planning, manifest, request, target, &arena, &scratch);
+  if (status == QUIRE_OK) {
+    status = explain(&planning, format, out, error);
+  } else {
+    status = quire_fail_memory(error);
+  }
+  quire_arena_release(&arena);
+  quire_arena_release(&scratch);
+  return status;
+}
