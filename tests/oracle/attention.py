@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -35,7 +36,7 @@ def attend(
     return Row(weights @ values / total, float(largest + np.log(total)))
 
 
-def effective_scale(attributes: dict[str, object], size: int) -> float:
+def effective_scale(attributes: dict[str, Any], size: int) -> float:
     """0 means 1/sqrt(size). Attributes are float32."""
     scale = float(np.float32(attributes.get("scale", 0.0)))
     return scale if scale != 0 else float(np.float32(1 / np.sqrt(size)))

@@ -6,6 +6,7 @@ import json
 import struct
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +18,7 @@ PREFIX = "expect."
 @dataclass
 class Case:
     op: str
-    attributes: dict[str, object] = field(default_factory=dict)
+    attributes: dict[str, Any] = field(default_factory=dict)
     inputs: dict[str, Tensor] = field(default_factory=dict)
     expect: dict[str, Tensor] = field(default_factory=dict)
     tolerance: dict[str, dict[str, float]] = field(default_factory=dict)

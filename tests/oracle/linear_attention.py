@@ -20,9 +20,9 @@ class Linear:
     def __post_init__(self) -> None:
         inputs, attributes = self.case.inputs, self.case.attributes
         self.rule = str(attributes.get("update_rule") or "gated_delta")
-        self.q_heads = int(attributes["q_num_heads"])  # type: ignore[call-overload]
-        self.heads = int(attributes["kv_num_heads"])  # type: ignore[call-overload]
-        self.window = int(attributes.get("state_window", 0))  # type: ignore[call-overload]
+        self.q_heads = int(attributes["q_num_heads"])
+        self.heads = int(attributes["kv_num_heads"])
+        self.window = int(attributes.get("state_window", 0))
         self.v_major = attributes.get("state_layout", "k_major") == "v_major"
         self.tiled = attributes.get("head_mapping", "blocked") == "tiled"
         self.batch, self.tokens, width = inputs["query"].shape
@@ -58,7 +58,7 @@ class Linear:
         if name != "value" and self.case.attributes.get("qk_l2_norm", 0):
             epsilon = self.case.attributes.get("qk_l2_norm_epsilon", 1e-6)
             squares = (value**2).sum(axis=3, keepdims=True)
-            value = value / np.sqrt(squares + float(np.float32(epsilon)))  # type: ignore[arg-type]
+            value = value / np.sqrt(squares + float(np.float32(epsilon)))
         return value
 
     def factors(self) -> np.ndarray:

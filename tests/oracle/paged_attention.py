@@ -19,8 +19,8 @@ class Paged:
 
     def __post_init__(self) -> None:
         inputs, attributes = self.case.inputs, self.case.attributes
-        self.query_heads = int(attributes["num_heads"])  # type: ignore[call-overload]
-        self.heads = int(attributes["kv_num_heads"])  # type: ignore[call-overload]
+        self.query_heads = int(attributes["num_heads"])
+        self.heads = int(attributes["kv_num_heads"])
         self.blocks, self.block_size, _, self.size = inputs["key_cache"].shape
         self.starts = inputs["cumulative_sequence_length"].value
         self.past = inputs["past_seqlens"].value
@@ -59,9 +59,9 @@ class Paged:
     def visible(self, b: int, position: int) -> list[int]:
         """Cache rows that a token attends to, in order of their positions."""
         attributes = self.case.attributes
-        window = int(attributes.get("local_window_size", -1))  # type: ignore[call-overload]
+        window = int(attributes.get("local_window_size", -1))
         last = position
-        if int(attributes.get("is_causal", 1)) == 0:  # type: ignore[call-overload]
+        if int(attributes.get("is_causal", 1)) == 0:
             last = int(self.past[b] + self.starts[b + 1] - self.starts[b]) - 1
         first = max(0, position + 1 - window) if window > 0 else 0
         rows = [self.row(b, j) for j in range(first, last + 1)]
@@ -128,7 +128,7 @@ def compute(case: Case) -> dict[str, Tensor]:
     keys = cache_rows(paged, caches["key"], "key")
     values = cache_rows(paged, caches["value"], "value")
     scale = effective_scale(case.attributes, paged.size)
-    softcap = float(np.float32(case.attributes.get("softcap", 0.0)))  # type: ignore[arg-type]
+    softcap = float(np.float32(case.attributes.get("softcap", 0.0)))
     sinks = case.inputs["head_sink"].value if "head_sink" in case.inputs else None
     output = np.zeros((paged.tokens, paged.query_heads, paged.size))
     lse = np.zeros((paged.tokens, paged.query_heads))

@@ -14,8 +14,8 @@ def compute(case: Case) -> dict[str, Tensor]:
     query = inputs["query"].value
     keys, values = inputs["key_pages"].value, inputs["value_pages"].value
     table, lengths = inputs["page_table"].value, inputs["context_lengths"].value
-    scale = float(np.float32(case.attributes["scale"]))  # type: ignore[arg-type]
-    window = int(case.attributes.get("local_window_size", -1))  # type: ignore[call-overload]
+    scale = float(np.float32(case.attributes["scale"]))
+    window = int(case.attributes.get("local_window_size", -1))
     sinks = inputs["head_sink"].value if "head_sink" in inputs else None
     batch, heads, size = query.shape
     page_size = keys.shape[2]
@@ -40,6 +40,11 @@ def compute(case: Case) -> dict[str, Tensor]:
     }
 
 
+def weighted(weight: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """A part of weight 0 is selected away, whatever it holds."""
+    return weight * np.where(weight > 0, values, 0.0)
+
+
 def merge(case: Case) -> dict[str, Tensor]:
     """Two partial results (o, lse) of disjoint sets of keys become one; -inf is an empty part."""
     inputs = case.inputs
@@ -52,8 +57,8 @@ def merge(case: Case) -> dict[str, Tensor]:
         total = weight_a + weight_b
         lse = np.where(total > 0, shift + np.log(total), -np.inf)
     divisor = np.where(total > 0, total, 1.0)[..., None]
-    part_a = np.where(weight_a[..., None] > 0, weight_a[..., None] * inputs["output_a"].value, 0.0)
-    part_b = np.where(weight_b[..., None] > 0, weight_b[..., None] * inputs["output_b"].value, 0.0)
+    part_a = weighted(weight_a[..., None], inputs["output_a"].value)
+    part_b = weighted(weight_b[..., None], inputs["output_b"].value)
     return {
         "output": Tensor.rounded((part_a + part_b) / divisor, inputs["output_a"].dtype),
         "softmax_lse": Tensor.rounded(lse, "F32"),

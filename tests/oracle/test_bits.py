@@ -1,0 +1,302 @@
+"""What may not change a bit of a result: threads, the company in a batch, where blocks lie, how wide the
+table is. Every operator and element type, through the command line.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from oracle.case_file import Case
+from oracle.command_line import run_case
+from oracle.generate import normal, uniform
+from oracle.tensors import FLOATS, Tensor
+
+SEED = 20240611
+THREADS = (1, 2, 3, 7)
+Outputs = dict[str, Tensor]
+
+
+def assert_same_bits(got: Outputs, want: Outputs, note: str) -> None:
+    for name, tensor in want.items():
+        assert got[name].dtype == tensor.dtype and got[name].shape == tensor.shape, f"{note}: {name}"
+        assert got[name].data.tobytes() == tensor.data.tobytes(), f"{note}: {name}"
+
+
+# ---- calls ----
+
+
+def paged_case(dtype: str, quantised: bool = False) -> Case:
+    """Five sequences: decodes, a short and a long prefill, an empty one; table with spare columns."""
+    rng = np.random.default_rng(SEED)
+    new, past = [1, 20, 0, 5, 1], [700, 30, 9, 64, 3]
+    blocks, block_size, heads, size = 64, 16, 2, 40
+    case = Case("com.microsoft.PagedAttention", {"num_heads": 6, "kv_num_heads": heads})
+    case.inputs = {
+        "query": normal(rng, (sum(new), 6 * size), dtype),
+        "key": normal(rng, (sum(new), heads * size), dtype),
+        "value": normal(rng, (sum(new), heads * size), dtype),
+        "key_cache": normal(rng, (blocks, block_size, heads, size), dtype),
+        "value_cache": normal(rng, (blocks, block_size, heads, size), dtype),
+        "cumulative_sequence_length": Tensor.integers(np.cumsum([0, *new])),
+        "past_seqlens": Tensor.integers(past),
+    }
+    table = np.full((5, 46), -1)
+    free = iter(rng.permutation(blocks))
+    for b, total in enumerate(np.add(new, past)):
+        for column in range(-(-total // block_size)):
+            table[b, column] = next(free)
+    case.inputs["block_table"] = Tensor.integers(table)
+    if quantised:
+        for side in ("key", "value"):
+            data = rng.integers(-128, 128, (blocks, block_size, heads, size))
+            case.inputs[f"{side}_cache"] = Tensor.integers(data, "I8")
+            case.inputs[f"{side[0]}_scale"] = uniform(rng, (heads, 1, size), "F32", 0.01, 0.1)
+            case.attributes[f"{side[0]}_quant_type"] = "PER_CHANNEL"
+    case.outputs = ["output", "key_cache_out", "value_cache_out", "softmax_lse"]
+    return case
+
+
+def decode_case(dtype: str) -> Case:
+    rng = np.random.default_rng(SEED)
+    lengths = [1100, 1, 64, 513]
+    heads, pages, page_size, size = 2, 120, 16, 64
+    case = Case("quire.PagedDecode", {"scale": 0.125})
+    table = np.full((4, 70), -1)
+    free = iter(rng.permutation(pages))
+    for b, length in enumerate(lengths):
+        for column in range(-(-length // page_size)):
+            table[b, column] = next(free)
+    case.inputs = {
+        "query": normal(rng, (4, 4, size), dtype),
+        "key_pages": normal(rng, (heads, pages, page_size, size), dtype),
+        "value_pages": normal(rng, (heads, pages, page_size, size), dtype),
+        "page_table": Tensor.integers(table),
+        "context_lengths": Tensor.integers(lengths),
+    }
+    case.outputs = ["output", "softmax_lse"]
+    return case
+
+
+def linear_case(dtype: str, op: str = "com.microsoft.LinearAttention") -> Case:
+    rng = np.random.default_rng(SEED)
+    batch, tokens, heads, dk, dv = 3, 21, 2, 24, 70
+    case = Case(op, {"q_num_heads": 4, "kv_num_heads": heads, "update_rule": "gated_delta"})
+    case.inputs = {
+        "query": normal(rng, (batch, tokens, 4 * dk), dtype),
+        "key": normal(rng, (batch, tokens, heads * dk), dtype, 0.2),
+        "value": normal(rng, (batch, tokens, heads * dv), dtype),
+        "past_state": normal(rng, (batch, heads, dk, dv), dtype),
+        "decay": uniform(rng, (batch, tokens, heads * dk), dtype, -1, 0),
+        "beta": uniform(rng, (batch, tokens, heads), dtype, 0, 1),
+    }
+    return case
+
+
+def merge_case(dtype: str) -> Case:
+    rng = np.random.default_rng(SEED)
+    case = Case("quire.MergeAttentionStates")
+    for part in "ab":
+        case.inputs[f"output_{part}"] = normal(rng, (37, 5, 40), dtype)
+        case.inputs[f"softmax_lse_{part}"] = normal(rng, (37, 5), "F32", 3)
+    return case
+
+
+CALLS: dict[str, Callable[[str], Case]] = {
+    "paged_attention": paged_case,
+    "paged_attention_int8": lambda dtype: paged_case(dtype, quantised=True),
+    "paged_decode": decode_case,
+    "linear_attention": linear_case,
+    "onnx_linear_attention": lambda dtype: linear_case(dtype, "ai.onnx.LinearAttention"),
+    "merge_attention_states": merge_case,
+}
+
+
+# ---- one member of a batch alone ----
+
+
+def rows_of(tensor: Tensor, first: int, last: int) -> Tensor:
+    return Tensor(tensor.dtype, tensor.data[first:last])
+
+
+def paged_alone(case: Case, b: int) -> tuple[Case, slice]:
+    starts = case.inputs["cumulative_sequence_length"].data
+    first, last = int(starts[b]), int(starts[b + 1])
+    alone = copy.deepcopy(case)
+    for name in ("query", "key", "value"):
+        alone.inputs[name] = rows_of(case.inputs[name], first, last)
+    for name in ("past_seqlens", "block_table"):
+        alone.inputs[name] = rows_of(case.inputs[name], b, b + 1)
+    alone.inputs["cumulative_sequence_length"] = Tensor.integers([0, last - first])
+    return alone, slice(first, last)
+
+
+def row_alone(names: list[str]) -> Callable[[Case, int], tuple[Case, slice]]:
+    def alone_of(case: Case, b: int) -> tuple[Case, slice]:
+        alone = copy.deepcopy(case)
+        for name in names:
+            alone.inputs[name] = rows_of(case.inputs[name], b, b + 1)
+        return alone, slice(b, b + 1)
+
+    return alone_of
+
+
+DECODE_ROWS = ["query", "page_table", "context_lengths"]
+LINEAR_ROWS = ["query", "key", "value", "past_state", "decay", "beta"]
+MERGE_ROWS = ["output_a", "softmax_lse_a", "output_b", "softmax_lse_b"]
+ALONE: dict[str, tuple[int, Callable[[Case, int], tuple[Case, slice]]]] = {
+    "paged_attention": (5, paged_alone),
+    "paged_attention_int8": (5, paged_alone),
+    "paged_decode": (4, row_alone(DECODE_ROWS)),
+    "linear_attention": (3, row_alone(LINEAR_ROWS)),
+    "onnx_linear_attention": (3, row_alone(LINEAR_ROWS)),
+    "merge_attention_states": (4, row_alone(MERGE_ROWS)),
+}
+
+
+# ---- the tests ----
+
+every_call = pytest.mark.parametrize("operator", CALLS)
+every_dtype = pytest.mark.parametrize("dtype", FLOATS)
+
+
+@every_call
+@every_dtype
+def test_threads(operator: str, dtype: str, tmp_path: Path) -> None:
+    case = CALLS[operator](dtype)
+    want = run_case(tmp_path, "threads", case, "--threads", THREADS[0])
+    for threads in THREADS[1:]:
+        got = run_case(tmp_path, "threads", case, "--threads", threads)
+        assert_same_bits(got, want, f"{threads} threads")
+
+
+@every_call
+@every_dtype
+def test_batch_composition(operator: str, dtype: str, tmp_path: Path) -> None:
+    case = CALLS[operator](dtype)
+    whole = run_case(tmp_path, "whole", case)
+    members, alone_of = ALONE[operator]
+    for b in range(members):
+        alone, rows = alone_of(case, b)
+        names = [name for name in whole if not name.endswith("cache_out")]
+        want = {name: Tensor(whole[name].dtype, whole[name].data[rows]) for name in names}
+        assert_same_bits(run_case(tmp_path, f"row_{b}", alone), want, f"row {b} alone")
+
+
+def moved_blocks(case: Case, table: str, pools: dict[str, int], extra: int) -> tuple[Case, dict]:
+    """The same contents in other physical blocks of a larger pool, and a wider table."""
+    rng = np.random.default_rng(SEED + 1)
+    moved = copy.deepcopy(case)
+    places: dict = {}
+    for name, axis in pools.items():
+        data = case.inputs[name].data
+        count = data.shape[axis]
+        places = {"order": np.random.default_rng(SEED + 2).permutation(count + extra)[:count]}
+        larger = np.zeros((*data.shape[:axis], count + extra, *data.shape[axis + 1 :]), data.dtype)
+        np.moveaxis(larger, axis, 0)[places["order"]] = np.moveaxis(data, axis, 0)
+        moved.inputs[name].data = larger
+    entries = case.inputs[table].data
+    live = entries >= 0
+    new = rng.choice(np.array([-1, 10**6]), (entries.shape[0], entries.shape[1] + 9))
+    new[:, : entries.shape[1]][live] = places["order"][entries[live]]
+    moved.inputs[table] = Tensor.integers(new)
+    return moved, places
+
+
+@every_dtype
+@pytest.mark.parametrize("quantised", [False, True])
+def test_paged_attention_blocks(dtype: str, quantised: bool, tmp_path: Path) -> None:
+    case = paged_case(dtype, quantised)
+    want = run_case(tmp_path, "here", case)
+    pools = {"key_cache": 0, "value_cache": 0}
+    moved, places = moved_blocks(case, "block_table", pools, 7)
+    got = run_case(tmp_path, "there", moved)
+    for name in ("key_cache_out", "value_cache_out"):
+        got[name].data = got[name].data[places["order"]]
+    assert_same_bits(got, want, "moved blocks")
+
+
+@every_dtype
+def test_paged_decode_pages(dtype: str, tmp_path: Path) -> None:
+    case = decode_case(dtype)
+    want = run_case(tmp_path, "here", case)
+    moved, _ = moved_blocks(case, "page_table", {"key_pages": 1, "value_pages": 1}, 7)
+    assert_same_bits(run_case(tmp_path, "there", moved), want, "moved pages")
+
+
+def narrower(case: Case, table: str) -> Case:
+    entries = case.inputs[table].data
+    used = int(np.nonzero((entries >= 0).any(axis=0))[0].max()) + 1
+    narrow = copy.deepcopy(case)
+    narrow.inputs[table] = Tensor("I32", np.ascontiguousarray(entries[:, :used]))
+    return narrow
+
+
+@every_dtype
+@pytest.mark.parametrize(
+    ("operator", "table"), [("paged_attention", "block_table"), ("paged_decode", "page_table")]
+)
+def test_table_width(operator: str, table: str, dtype: str, tmp_path: Path) -> None:
+    case = CALLS[operator](dtype)
+    wide = copy.deepcopy(case)
+    entries = case.inputs[table].data
+    wide.inputs[table] = Tensor.integers(np.pad(entries, ((0, 0), (0, 300)), constant_values=-1))
+    want = run_case(tmp_path, "as_it_is", case)
+    for name, other in (("narrow", narrower(case, table)), ("wide", wide)):
+        assert_same_bits(run_case(tmp_path, name, other), want, name)
+
+
+@every_dtype
+def test_decode_equals_paged_attention_rows(dtype: str, tmp_path: Path) -> None:
+    """NU-8: up to 8 new tokens in one call have the bits of one-token calls."""
+    case = paged_case(dtype)
+    case.inputs["cumulative_sequence_length"] = Tensor.integers([0, 8])
+    case.inputs["past_seqlens"] = Tensor.integers([500])
+    for name in ("query", "key", "value"):
+        case.inputs[name] = rows_of(case.inputs[name], 0, 8)
+    case.inputs["block_table"] = rows_of(case.inputs["block_table"], 0, 1)
+    whole = run_case(tmp_path, "eight", case)
+    step = copy.deepcopy(case)
+    for token in range(8):
+        for name in ("query", "key", "value"):
+            step.inputs[name] = rows_of(case.inputs[name], token, token + 1)
+        step.inputs["cumulative_sequence_length"] = Tensor.integers([0, 1])
+        step.inputs["past_seqlens"] = Tensor.integers([500 + token])
+        got = run_case(tmp_path, "one", step)
+        for name in ("key_cache", "value_cache"):
+            step.inputs[name] = got.pop(f"{name}_out")
+        want = {
+            name: rows_of(whole[name], token, token + 1) for name in ("output", "softmax_lse")
+        }
+        assert_same_bits(got, want, f"token {token}")
+
+
+@every_dtype
+@pytest.mark.parametrize("layout", ["k_major", "v_major"])
+def test_linear_attention_cut(dtype: str, layout: str, tmp_path: Path) -> None:
+    """NU-9: with an f32 state, a call may be cut anywhere."""
+    case = linear_case(dtype)
+    case.attributes["state_layout"] = layout
+    state = normal(np.random.default_rng(SEED), case.inputs["past_state"].shape, "F32")
+    if layout == "v_major":
+        state.data = np.ascontiguousarray(state.data.transpose(0, 1, 3, 2))
+    case.inputs["past_state"] = state
+    whole = run_case(tmp_path, "whole", case)
+    tokens = case.inputs["query"].shape[1]
+    for cut in (1, 8, tokens - 1):
+        past, outputs = state, []
+        for first, last in ((0, cut), (cut, tokens)):
+            part = copy.deepcopy(case)
+            for name in ("query", "key", "value", "decay", "beta"):
+                data = case.inputs[name].data[:, first:last]
+                part.inputs[name].data = np.ascontiguousarray(data)
+            part.inputs["past_state"] = past
+            got = run_case(tmp_path, "part", part)
+            past = got["present_state"]
+            outputs.append(got["output"].data)
+        joined = Tensor(whole["output"].dtype, np.concatenate(outputs, axis=1))
+        assert_same_bits({"output": joined, "present_state": past}, whole, f"cut at {cut}")
