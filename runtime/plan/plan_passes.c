@@ -53,11 +53,6 @@ static quire_status refuse_limit(const pass_builder *b, const char *place, const
                              .variant = -1});
 }
 
-static void blame(const quire_expr *expr, quire_expr_code code, quire_expr_fault *fault) {
-  fault->code = code;
-  fault->at = quire_expr_source(expr, &fault->at_length);
-}
-
 /* ---- bindings ---- */
 
 static const char *source_name(const pass_builder *b, const quire_manifest_binding *binding) {
@@ -101,7 +96,7 @@ static quire_status find_element(const pass_builder *b, const quire_manifest_bin
       *element = quire_wgsl_find_element(value.as.string, value.length);
     }
     if (code == QUIRE_EXPR_OK) {
-      blame(binding->element_expr, QUIRE_EXPR_TYPE, &fault);
+      quire_fault_blame(binding->element_expr, QUIRE_EXPR_TYPE, &fault);
       if (value.kind == QUIRE_VALUE_UNDEFINED) {
         fault.code = QUIRE_EXPR_UNDEFINED;
       }
@@ -194,7 +189,7 @@ static quire_status build_uniform(const pass_builder *b, const quire_manifest_bi
     quire_expr_code code = quire_expr_evaluate(field->value, &b->p->env, &value, &fault);
     if (code == QUIRE_EXPR_OK) {
       code = convert_field(field->type, &value, &words[i]);
-      blame(field->value, code, &fault);
+      quire_fault_blame(field->value, code, &fault);
     }
     if (code != QUIRE_EXPR_OK) {
       return quire_refuse_fault(b->p, failing_binding(b, binding, field->name), field->name, code,
@@ -237,7 +232,7 @@ static quire_status evaluate_place(const pass_builder *b, const quire_expr *expr
   quire_expr_code code = quire_expr_evaluate(expr, &b->p->env, &value, &fault);
   if (code == QUIRE_EXPR_OK) {
     code = quire_value_to_integer(&value, 0, INT64_MAX, out);
-    blame(expr, code, &fault);
+    quire_fault_blame(expr, code, &fault);
   }
   if (code != QUIRE_EXPR_OK) {
     return quire_refuse_fault(b->p, failing(b, what), "", code, &fault);
@@ -271,13 +266,13 @@ static quire_status count_workgroups(const pass_builder *b, int64_t *count) {
     code = quire_expr_evaluate(dispatch[i], &b->p->env, &values[i], &fault);
     if (code == QUIRE_EXPR_OK && !is_number(&values[i])) {
       code = values[i].kind == QUIRE_VALUE_UNDEFINED ? QUIRE_EXPR_UNDEFINED : QUIRE_EXPR_TYPE;
-      blame(dispatch[i], code, &fault);
+      quire_fault_blame(dispatch[i], code, &fault);
     }
   }
   if (code == QUIRE_EXPR_OK) {
     quire_value quotient = ceil_quotient(&values[0], &values[1]);
     code = quire_value_to_integer(&quotient, 0, INT64_MAX, count);
-    blame(dispatch[0], code, &fault);
+    quire_fault_blame(dispatch[0], code, &fault);
   }
   if (code != QUIRE_EXPR_OK) {
     return quire_refuse_fault(b->p, failing(b, "dispatch.threads"), "", code, &fault);

@@ -120,8 +120,10 @@ const quire_plan_tensor *quire_planning_working_tensor(const quire_planning *p, 
 bool quire_planning_is_bound(const quire_planning *p, int32_t key);
 bool quire_planning_is_dense(const quire_planning *p, int32_t key);
 
-/* ---- shapes.c ---- */
+/* ---- shapes.c, plan_shapes.c ---- */
 
+/* A failed conversion is told with the text of the expression whose value it was. */
+void quire_fault_blame(const quire_expr *expr, quire_expr_code code, quire_expr_fault *fault);
 /* Evaluates a shape. A number is one dimension if `allow_number`. */
 quire_expr_code quire_shape_evaluate(quire_planning *p, const quire_shape_expr *shape,
                                      bool allow_number, int64_t *dims, int32_t *ndim,
@@ -148,7 +150,7 @@ bool quire_wgsl_bytes(quire_dtype dtype, bool packed8, int64_t elements, int64_t
 /* Bytes in natural sizes; false on overflow. */
 bool quire_natural_bytes(quire_dtype dtype, int64_t elements, int64_t *bytes);
 
-/* ---- select.c: step 4 ---- */
+/* ---- verdict.c, verdict_explain.c, select.c: step 4 ---- */
 
 typedef enum quire_obstacle {
   QUIRE_OBSTACLE_NONE,
@@ -177,6 +179,10 @@ typedef struct quire_verdict {
 
 /* False: out of memory. */
 bool quire_verdict_find(quire_planning *p, int32_t variant, quire_verdict *verdict);
+/* Number of clauses that hold, the kernel's before the variant's; the next one goes into *verdict.
+ */
+size_t quire_verdict_count_clauses(quire_planning *p, const quire_manifest_variant *variant,
+                                   quire_verdict *verdict);
 /* Clause text of an obstacle ("requires.features.F"), in scratch; NULL: out of memory. */
 const char *quire_verdict_clause(quire_planning *p, const quire_verdict *verdict);
 /* "false", "feature", "limit", "error". */
@@ -184,6 +190,9 @@ const char *quire_verdict_reason(const quire_verdict *verdict);
 /* Chain and operands of an obstacle. False: out of memory. */
 bool quire_verdict_explain(quire_planning *p, int32_t variant, const quire_verdict *verdict,
                            quire_because *because);
+/* One sentence about an obstacle, for messages; `clause` and `because` are those from above. */
+const char *quire_verdict_sentence(quire_planning *p, int32_t variant, const quire_verdict *verdict,
+                                   const quire_because *because, const char *clause);
 /* Index of the chosen variant in *chosen, or a refusal. */
 quire_status quire_planning_select(quire_planning *p, int32_t *chosen);
 
