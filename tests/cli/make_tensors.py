@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Makes tensor files for the tests of the command line: small good ones, and hostile ones.
 
-usage: make_tensors.py good|metadata|hostile FOLDER
+usage: make_tensors.py good|metadata|hostile|json FOLDER
+       make_tensors.py show FILE      prints metadata, tensors and (F32) values
 Standard library only.
 """
 import json
@@ -139,9 +140,47 @@ def hostile():
         dict(one, b={"dtype": "F32", "shape": [0], "data_offsets": [4, 4]}), data)
 
 
+def hostile_json():
+    """Texts that are handed in as manifest, request, or limits."""
+    yield "empty", ""
+    yield "no_object", "[]"
+    yield "truncated", '{"domain": "test", "name": '
+    yield "text_after", "{} {}"
+    yield "duplicate_key", '{"inputs": {}, "inputs": {}}'
+    yield "not_a_number", '{"inputs": NaN}'
+    yield "overflow", '{"inputs": 1e999}'
+    yield "integer_beyond_64_bits", '{"inputs": 9223372036854775808}'
+    yield "depth_bomb", '{"inputs": ' + "[" * 200_000
+    yield "depth_bomb_closed", '{"inputs": ' + "[" * 200_000 + "]" * 200_000 + "}"
+    yield "string_10_mb", '{"inputs": "' + "x" * 10_000_000 + '"}'
+    yield "name_10_mb", '{"' + "x" * 10_000_000 + '": 1}'
+    yield "name_control", '{"a\\u001b[2J\\nb": 1}'
+
+
+def show(path):
+    content = pathlib.Path(path).read_bytes()
+    length = struct.unpack("<Q", content[:8])[0]
+    header = json.loads(content[8:8 + length])
+    print(f"header {'padded' if length % 8 == 0 else 'not padded'}", json.dumps(header.pop("__metadata__", None)))
+    for name, entry in header.items():
+        begin, end = entry["data_offsets"]
+        values = ""
+        if entry["dtype"] == "F32":
+            values = " ".join(f"{value:.6g}" for value in
+                              struct.unpack(f"<{(end - begin) // 4}f", content[8 + length + begin:8 + length + end]))
+        print(name, entry["dtype"], entry["shape"], begin, end, values)
+
+
 def main():
+    if sys.argv[1] == "show":
+        show(sys.argv[2])
+        return
     folder = pathlib.Path(sys.argv[2])
     folder.mkdir(parents=True, exist_ok=True)
+    if sys.argv[1] == "json":
+        for name, text in hostile_json():
+            (folder / f"{name}.json").write_text(text)
+        return
     for name, content in {"good": good, "metadata": metadata, "hostile": hostile}[sys.argv[1]]():
         (folder / f"{name}.safetensors").write_bytes(content)
 

@@ -36,7 +36,7 @@ const char *quire_arguments_nearest(const char *word, const char *const *names, 
   size_t least = 4;
   for (size_t i = 0; i < count; ++i) {
     const size_t distance = edit_distance(word, names[i]);
-    if (distance < least && distance < strlen(names[i]) / 2 + 1) {
+    if (distance < least && distance <= (strlen(names[i]) + 1) / 2) {
       least = distance;
       nearest = names[i];
     }
@@ -76,10 +76,10 @@ static void refuse_unknown(const quire_command *command, const char *word, quire
   name[kept] = '\0';
   const char *nearest = quire_arguments_nearest(name, names, count);
   if (nearest) {
-    quire_failure_set(error, QUIRE_BAD_REQUEST, "unknown option %s; did you mean %s?", word,
+    quire_failure_set(error, QUIRE_BAD_REQUEST, "unknown option %.64s; did you mean %s?", word,
                       nearest);
   } else {
-    quire_failure_set(error, QUIRE_BAD_REQUEST, "unknown option %s; see quire %s --help", word,
+    quire_failure_set(error, QUIRE_BAD_REQUEST, "unknown option %.64s; see quire %s --help", word,
                       command->name);
   }
 }
@@ -107,7 +107,7 @@ static quire_status store_number(const quire_option *option, int64_t *place, con
   const int is_number = strchr("-0123456789", value[0]) && end != value && *end == '\0';
   if (!is_number || errno != 0 || number < option->minimum || number > option->maximum) {
     return quire_failure_set(error, QUIRE_BAD_REQUEST,
-                             "%s: \"%s\" is not a whole number from %lld to %lld", option->name,
+                             "%s: \"%.64s\" is not a whole number from %lld to %lld", option->name,
                              value, (long long)option->minimum, (long long)option->maximum);
   }
   *place = (int64_t)number;
@@ -135,8 +135,8 @@ static quire_status store(const quire_option *option, void *values, const char *
       return QUIRE_OK;
     case QUIRE_OPTION_CHOICE:
       if (!is_choice(option->choices, value)) {
-        return quire_failure_set(error, QUIRE_BAD_REQUEST, "%s: \"%s\" is none of %s", option->name,
-                                 value, option->choices);
+        return quire_failure_set(error, QUIRE_BAD_REQUEST, "%s: \"%.64s\" is none of %s",
+                                 option->name, value, option->choices);
       }
       *(const char **)place = value;
       return QUIRE_OK;
@@ -198,9 +198,9 @@ quire_parse_result quire_arguments_parse(const quire_command *command, int argc,
     } else if (!options_ended && word[0] == '-' && word[1] != '\0') {
       status = take_option(command, argc, argv, &at, values, &seen, error);
     } else if (positional->count == command->positional_maximum) {
-      status =
-          quire_failure_set(error, QUIRE_BAD_REQUEST,
-                            "unexpected argument \"%s\"; see quire %s --help", word, command->name);
+      status = quire_failure_set(error, QUIRE_BAD_REQUEST,
+                                 "unexpected argument \"%.64s\"; see quire %s --help", word,
+                                 command->name);
     } else {
       status = append(positional, word, argc, error);
     }

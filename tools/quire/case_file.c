@@ -32,7 +32,7 @@ static quire_status check_attributes(const quire_case *opened, quire_error *erro
   json_object_foreach(opened->attributes, name, value) {
     if (!json_is_number(value) && !json_is_string(value) && !json_is_boolean(value)) {
       return quire_failure_set(error, QUIRE_IO,
-                               "attributes: \"%s\" is no number, text or truth value", name);
+                               "attributes: \"%.64s\" is no number, text or truth value", name);
     }
   }
   return QUIRE_OK;
@@ -47,7 +47,8 @@ static quire_status check_dtypes(const quire_case *opened, quire_error *error) {
   json_object_foreach(opened->output_dtypes, name, value) {
     if (!json_is_string(value) ||
         quire_safetensors_dtype(json_string_value(value)) == QUIRE_DTYPE_NONE) {
-      return quire_failure_set(error, QUIRE_IO, "output_dtypes: \"%s\" is no element type", name);
+      return quire_failure_set(error, QUIRE_IO, "output_dtypes: \"%.64s\" is no element type",
+                               name);
     }
   }
   return QUIRE_OK;
@@ -70,8 +71,8 @@ static quire_status check_tolerance(const quire_case *opened, quire_error *error
     const size_t known = (absolute ? 1u : 0u) + (relative ? 1u : 0u);
     if (json_object_size(value) != known || !json_is_object(value) || !is_bound(absolute) ||
         !is_bound(relative)) {
-      return quire_failure_set(error, QUIRE_IO,
-                               "tolerance: \"%s\" must hold atol and rtol, numbers from 0", name);
+      return quire_failure_set(
+          error, QUIRE_IO, "tolerance: \"%.64s\" must hold atol and rtol, numbers from 0", name);
     }
   }
   return QUIRE_OK;
@@ -100,12 +101,13 @@ static quire_status check_error(const quire_case *opened, quire_error *error) {
     is_known |= !strcmp(opened->error, quire_status_name((quire_status)i));
   }
   if (!is_known) {
-    return quire_failure_set(error, QUIRE_IO, "error: \"%s\" is no status", opened->error);
+    return quire_failure_set(error, QUIRE_IO, "error: \"%.64s\" is no status", opened->error);
   }
   const char *output = NULL;
   for (size_t i = 0; i < opened->tensors.count; ++i) {
     if (quire_case_is_expected(&opened->tensors.tensors[i], &output)) {
-      return quire_failure_set(error, QUIRE_IO, "error: a refused call has no expected %s", output);
+      return quire_failure_set(error, QUIRE_IO, "error: a refused call has no expected %.64s",
+                               output);
     }
   }
   return QUIRE_OK;

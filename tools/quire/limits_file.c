@@ -39,7 +39,7 @@ static quire_status fill_values(json_t *object, const char *member, int only_cou
       filled->type = QUIRE_VALUE_TYPE_BOOL;
       filled->i = json_is_true(value) ? 1 : 0;
     } else {
-      return quire_failure_set(error, QUIRE_BAD_REQUEST, "%s: \"%s\" must be a %s", member, name,
+      return quire_failure_set(error, QUIRE_BAD_REQUEST, "%s: \"%.64s\" must be a %s", member, name,
                                only_counts ? "whole number from 0" : "number, text or truth value");
     }
   }
@@ -71,7 +71,7 @@ static quire_status check_members(const json_t *device, quire_error *error) {
     if (!is_text && !is_list && !is_object) {
       return quire_failure_set(
           error, QUIRE_BAD_REQUEST,
-          "\"%s\" is none of backend (text), limits (object), features (list), "
+          "\"%.64s\" is none of backend (text), limits (object), features (list), "
           "adapterInfo (object)",
           name);
     }

@@ -47,10 +47,10 @@ static int refuse(const char *word) {
     nearest = quire_command_bench_plan.name;
   }
   if (nearest) {
-    quire_failure_set(&error, QUIRE_BAD_REQUEST, "unknown command \"%s\"; did you mean %s?", word,
-                      nearest);
+    quire_failure_set(&error, QUIRE_BAD_REQUEST, "unknown command \"%.64s\"; did you mean %s?",
+                      word, nearest);
   } else {
-    quire_failure_set(&error, QUIRE_BAD_REQUEST, "unknown command \"%s\"; see quire help", word);
+    quire_failure_set(&error, QUIRE_BAD_REQUEST, "unknown command \"%.64s\"; see quire help", word);
   }
   return quire_failure_usage(&error);
 }

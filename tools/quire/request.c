@@ -12,7 +12,7 @@ static quire_status split_pair(const char *option, const char *text, char **name
                                const char **value, quire_error *error) {
   const size_t length = strcspn(text, "=");
   if (length == 0 || text[length] == '\0') {
-    return quire_failure_set(error, QUIRE_BAD_REQUEST, "%s: \"%s\" is not NAME=VALUE", option,
+    return quire_failure_set(error, QUIRE_BAD_REQUEST, "%s: \"%.64s\" is not NAME=VALUE", option,
                              text);
   }
   *name = malloc(length + 1);
@@ -98,10 +98,10 @@ static quire_status add_attribute(const char *text, const quire_operator *op, js
     status =
         quire_failure_set(error, QUIRE_BAD_ATTRIBUTE, "%s: %s is not a finite number", name, value);
   } else if (!read) {
-    status = quire_failure_set(error, QUIRE_BAD_ATTRIBUTE, "%s: \"%s\" is not a %s", name, value,
+    status = quire_failure_set(error, QUIRE_BAD_ATTRIBUTE, "%s: \"%.64s\" is not a %s", name, value,
                                kinds[type]);
   } else if (json_object_set(attributes, name, read) != 0) {
-    status = quire_failure_set(error, QUIRE_BAD_REQUEST, "--attr: \"%s\" is not UTF-8", text);
+    status = quire_failure_set(error, QUIRE_BAD_REQUEST, "--attr: \"%.64s\" is not UTF-8", text);
   }
   json_decref(read);
   free(name);
@@ -117,9 +117,9 @@ static quire_status add_dtype(const char *text, json_t *dtypes, quire_error *err
   }
   if (quire_safetensors_dtype(value) == QUIRE_DTYPE_NONE) {
     status =
-        quire_failure_set(error, QUIRE_BAD_REQUEST, "--dtype: \"%s\" is no element type", value);
+        quire_failure_set(error, QUIRE_BAD_REQUEST, "--dtype: \"%.64s\" is no element type", value);
   } else if (json_object_set_new(dtypes, name, json_string(value)) != 0) {
-    status = quire_failure_set(error, QUIRE_BAD_REQUEST, "--dtype: \"%s\" is not UTF-8", text);
+    status = quire_failure_set(error, QUIRE_BAD_REQUEST, "--dtype: \"%.64s\" is not UTF-8", text);
   }
   free(name);
   return status;

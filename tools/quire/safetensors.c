@@ -37,7 +37,7 @@ quire_status quire_safetensors_bytes(const char *subject, quire_dtype dtype, int
     if (size == 0) {
       is_empty = 1;
     } else if (product > (uint64_t)INT64_MAX / size || product * size > SIZE_MAX / 2) {
-      return quire_failure_set(error, QUIRE_LIMIT, "%s: the product of the dimensions overflows",
+      return quire_failure_set(error, QUIRE_LIMIT, "%.64s: the product of the dimensions overflows",
                                subject);
     } else {
       product *= size;
@@ -51,17 +51,18 @@ static quire_status read_shape(const json_t *list, quire_stored_tensor *tensor,
                                quire_error *error) {
   const size_t count = json_array_size(list);
   if (!json_is_array(list)) {
-    return quire_failure_set(error, QUIRE_IO, "%s: \"shape\" must be a list", tensor->name);
+    return quire_failure_set(error, QUIRE_IO, "%.64s: \"shape\" must be a list", tensor->name);
   }
   if (count > QUIRE_MAX_RANK) {
-    return quire_failure_set(error, QUIRE_IO, "%s: %zu dimensions, the most are %d", tensor->name,
-                             count, QUIRE_MAX_RANK);
+    return quire_failure_set(error, QUIRE_IO, "%.64s: %zu dimensions, the most are %d",
+                             tensor->name, count, QUIRE_MAX_RANK);
   }
   for (size_t i = 0; i < count; ++i) {
     const json_t *size = json_array_get(list, i);
     if (!json_is_integer(size) || json_integer_value(size) < 0) {
-      return quire_failure_set(
-          error, QUIRE_IO, "%s: dim %zu of \"shape\" is no whole number from 0", tensor->name, i);
+      return quire_failure_set(error, QUIRE_IO,
+                               "%.64s: dim %zu of \"shape\" is no whole number from 0",
+                               tensor->name, i);
     }
     tensor->shape[i] = json_integer_value(size);
   }
@@ -76,20 +77,21 @@ static quire_status read_offsets(const json_t *list, size_t data_size, quire_sto
   const json_t *last = json_array_get(list, 1);
   if (json_array_size(list) != 2 || !json_is_integer(first) || !json_is_integer(last) ||
       json_integer_value(first) < 0) {
-    return quire_failure_set(error, QUIRE_IO,
-                             "%s: \"data_offsets\" must be two whole numbers from 0", tensor->name);
+    return quire_failure_set(
+        error, QUIRE_IO, "%.64s: \"data_offsets\" must be two whole numbers from 0", tensor->name);
   }
   const int64_t begin = json_integer_value(first);
   const int64_t end = json_integer_value(last);
   if (end < begin || (uint64_t)end > data_size) {
     return quire_failure_set(error, QUIRE_IO,
-                             "%s: data_offsets [%lld, %lld] do not lie in the %zu bytes of data",
+                             "%.64s: data_offsets [%lld, %lld] do not lie in the %zu bytes of data",
                              tensor->name, (long long)begin, (long long)end, data_size);
   }
   if ((uint64_t)(end - begin) != tensor->bytes) {
     return quire_failure_set(
-        error, QUIRE_IO, "%s: data_offsets [%lld, %lld] hold %lld bytes, dtype and shape need %zu",
-        tensor->name, (long long)begin, (long long)end, (long long)(end - begin), tensor->bytes);
+        error, QUIRE_IO,
+        "%.64s: data_offsets [%lld, %lld] hold %lld bytes, dtype and shape need %zu", tensor->name,
+        (long long)begin, (long long)end, (long long)(end - begin), tensor->bytes);
   }
   tensor->begin = (size_t)begin;
   return QUIRE_OK;
@@ -101,7 +103,7 @@ static quire_status read_entry(const json_t *entry, size_t data_size, quire_stor
   if (!json_is_object(entry) || json_object_size(entry) != 3 || !json_is_string(dtype) ||
       !json_object_get(entry, "shape") || !json_object_get(entry, "data_offsets")) {
     return quire_failure_set(error, QUIRE_IO,
-                             "%s: needs \"dtype\", \"shape\", \"data_offsets\" and nothing else",
+                             "%.64s: needs \"dtype\", \"shape\", \"data_offsets\" and nothing else",
                              tensor->name);
   }
   for (int i = 1; i < QUIRE_DTYPE_COUNT && tensor->dtype == QUIRE_DTYPE_NONE; ++i) {
@@ -110,7 +112,7 @@ static quire_status read_entry(const json_t *entry, size_t data_size, quire_stor
     }
   }
   if (tensor->dtype == QUIRE_DTYPE_NONE) {
-    return quire_failure_set(error, QUIRE_IO, "%s: unknown dtype \"%s\"", tensor->name,
+    return quire_failure_set(error, QUIRE_IO, "%.64s: unknown dtype \"%.64s\"", tensor->name,
                              json_string_value(dtype));
   }
   quire_status status = read_shape(json_object_get(entry, "shape"), tensor, error);
@@ -131,7 +133,7 @@ static quire_status check_metadata(const json_t *metadata, quire_error *error) {
   json_t *value = NULL;
   json_object_foreach((json_t *)(uintptr_t)metadata, key, value) {
     if (!json_is_string(value)) {
-      return quire_failure_set(error, QUIRE_IO, "__metadata__: \"%s\" must be text", key);
+      return quire_failure_set(error, QUIRE_IO, "__metadata__: \"%.64s\" must be text", key);
     }
   }
   return QUIRE_OK;
@@ -179,13 +181,13 @@ static quire_status check_cover(quire_stored_tensor **sorted, size_t count, size
     const quire_stored_tensor *tensor = sorted[i];
     if (tensor->begin < covered) {
       return quire_failure_set(error, QUIRE_IO,
-                               "%s: begins at byte %zu inside %s, which ends at %zu", tensor->name,
-                               tensor->begin, sorted[i - 1]->name, covered);
+                               "%.64s: begins at byte %zu inside %.64s, which ends at %zu",
+                               tensor->name, tensor->begin, sorted[i - 1]->name, covered);
     }
     if (tensor->begin > covered) {
       return quire_failure_set(error, QUIRE_IO,
-                               "%s: bytes %zu to %zu before it belong to no tensor", tensor->name,
-                               covered, tensor->begin);
+                               "%.64s: bytes %zu to %zu before it belong to no tensor",
+                               tensor->name, covered, tensor->begin);
     }
     covered += tensor->bytes;
   }
@@ -221,7 +223,7 @@ static quire_status place_data(quire_safetensors *tensors, const unsigned char *
     }
     tensor->copy = malloc(tensor->bytes + 1);
     if (!tensor->copy) {
-      return quire_failure_set(error, QUIRE_OUT_OF_MEMORY, "%s: no memory for %zu bytes",
+      return quire_failure_set(error, QUIRE_OUT_OF_MEMORY, "%.64s: no memory for %zu bytes",
                                tensor->name, tensor->bytes);
     }
     memcpy(tensor->copy, tensor->data, tensor->bytes);

@@ -46,8 +46,8 @@ quire_status quire_session_operator(const quire_session *session, const quire_ca
   }
   *op = quire_context_find_operator(session->context, name);
   return *op ? QUIRE_OK
-             : quire_failure_set(error, QUIRE_NOT_FOUND, "no operator \"%s\"; quire ops lists them",
-                                 name);
+             : quire_failure_set(error, QUIRE_NOT_FOUND,
+                                 "no operator \"%.64s\"; quire ops lists them", name);
 }
 
 quire_status quire_session_load(const quire_session *session, const char *path, quire_operator **op,
