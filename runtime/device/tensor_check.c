@@ -188,6 +188,18 @@ static quire_status check_overlaps(const quire_plan *plan, const quire_tensor *t
   return QUIRE_OK;
 }
 
+/* In place, the input's strides hold: they must be those that the plan was made for. */
+static quire_status check_left_empty(const quire_plan *plan, const quire_form *form,
+                                     quire_error *error) {
+  const quire_form *input = &plan->forms[form->pair];
+  if (form->elements > 0 && !quire_forms_equal(form, input)) {
+    return quire_fail(error, QUIRE_BAD_REQUEST, NULL, form->name,
+                      "is empty, and the plan was made for a buffer with other strides than %s",
+                      input->name);
+  }
+  return QUIRE_OK;
+}
+
 /* ---- entry points ---- */
 
 quire_status quire_check_run(const quire_plan *plan, const quire_tensor *tensors,
@@ -196,8 +208,11 @@ quire_status quire_check_run(const quire_plan *plan, const quire_tensor *tensors
   QUIRE_TRY(check_count(plan, tensors, tensor_count, error));
   for (size_t slot = 0; slot < plan->slot_count; slot++) {
     const quire_form *form = &plan->forms[slot];
-    bool left_empty = form->is_output && form->pair >= 0 && tensors[slot].data == NULL;
-    if (!form->present || left_empty) {
+    if (!form->present) {
+      continue;
+    }
+    if (form->is_output && form->pair >= 0 && tensors[slot].data == NULL) {
+      QUIRE_TRY(check_left_empty(plan, form, error));
       continue;
     }
     QUIRE_TRY(check_form(form, &tensors[slot], error));

@@ -78,24 +78,30 @@ static size_t cache_of_sys(int level) {
 
 #endif
 
-size_t quire_host_cache_bytes(int level) {
-  long bytes = 0;
 #if defined(_SC_LEVEL1_DCACHE_SIZE)
-  switch (level) {
-    case 1:
-      bytes = sysconf(_SC_LEVEL1_DCACHE_SIZE);
-      break;
-    case 2:
-      bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
-      break;
-    case 3:
-      bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
-      break;
-    default:
-      return 0;
-  }
+
+static size_t cache_of_sysconf(int level) {
+  static const int names[] = {_SC_LEVEL1_DCACHE_SIZE, _SC_LEVEL2_CACHE_SIZE, _SC_LEVEL3_CACHE_SIZE};
+  long bytes = sysconf(names[level - 1]);
+  return bytes > 0 ? (size_t)bytes : 0;
+}
+
+#else
+
+static size_t cache_of_sysconf(int level) {
+  (void)level;
+  return 0;
+}
+
 #endif
-  return bytes > 0 ? (size_t)bytes : cache_of_sys(level);
+
+size_t quire_host_cache_bytes(int level) {
+  if (level < 1 || level > 3) {
+    return 0;
+  }
+  /* sysconf may add up the caches of all cores. */
+  size_t bytes = cache_of_sys(level);
+  return bytes > 0 ? bytes : cache_of_sysconf(level);
 }
 
 /* ---- name ---- */

@@ -27,10 +27,10 @@ static void shape_view(quire_view *view, const quire_manifest_binding *binding, 
 static void scratch_view(quire_view *view, const quire_manifest_binding *binding,
                          const quire_plan_intermediate *one) {
   int64_t strides[QUIRE_MAX_RANK];
-  int64_t stride = 1;
+  int64_t stride = one->elements > 0 ? 1 : 0; /* without elements a product may be too large */
   for (int32_t i = one->ndim - 1; i >= 0; i--) {
     strides[i] = stride;
-    stride *= one->shape[i]; /* at most `elements`, or some product with a 0 in it */
+    stride = stride > 0 ? stride * one->shape[i] : 0;
   }
   shape_view(view, binding, one->dtype, one->ndim, one->shape, strides);
 }
