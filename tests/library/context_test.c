@@ -176,8 +176,15 @@ static const char good[] =
     "{\"domain\": \"test\", \"name\": \"Copy\", \"sinceVersion\": 3,"
     " \"inputs\": {\"x\": {\"dtype\": \"float32\", \"rank\": 1}},"
     " \"outputs\": {\"y\": {\"dtype\": \"float32\", \"rank\": 1, \"shape\": \"shapes.x\"}},"
-    " \"variants\": [{\"id\": \"only\", \"passes\": [{\"id\": \"copy\", \"name\": \"Copy\","
-    " \"shader\": \"copy.wgsl\", \"bindings\": [\"x\", \"y\"], \"dispatch\": {\"x\": 1}}]}]}";
+    " \"variants\": [{\"id\": \"only\", "
+    "\"passes\": [{\"id\": \"copy\", \"name\": \"Copy\", \"shader\": \"copy.wgsl\","
+    " \"bindings\": [\"x\", \"y\"], \"dispatch\": {\"x\": 1}}]}]}";
+
+/* The same for the CPU, with a kernel that no implementation has. */
+#define PASS "\"passes\": [{\"id\": \"copy\", \"name\": \"Copy\", "
+static const char shader_pass[] = PASS "\"shader\": \"copy.wgsl\"";
+static const char native_pass[] =
+    "\"requires\": {\"backend\": \"cpu\"}, " PASS "\"native\": \"no_such_kernel\"";
 
 static void loaded_operators_outlive_their_context(void **state) {
   (void)state;
@@ -213,8 +220,7 @@ static void bad_manifests_are_refused(void **state) {
       {"no JSON", NULL, "{\"name\": ", ""},
       {"no object", NULL, "[1]", ""},
       {"unknown name", "shapes.x", "shapes.z", "z"},
-      {"unknown kernel", "\"shader\": \"copy.wgsl\"", "\"native\": \"no_such_kernel\"",
-       "no_such_kernel"},
+      {"unknown kernel", shader_pass, native_pass, "no_such_kernel"},
   };
   quire_context *context = make_context();
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -272,9 +278,10 @@ static void lint_reports_every_finding(void **state) {
 
   /* A kernel that no implementation has is an error here too. */
   char text[2048];
-  const char *at = strstr(good, "\"shader\": \"copy.wgsl\"");
-  snprintf(text, sizeof text, "%.*s\"native\": \"no_such_kernel\"%s", (int)(at - good), good,
-           at + strlen("\"shader\": \"copy.wgsl\""));
+  const char *at = strstr(good, shader_pass);
+  assert_non_null(at);
+  snprintf(text, sizeof text, "%.*s%s%s", (int)(at - good), good, native_pass,
+           at + strlen(shader_pass));
   memset(&all, 0, sizeof all);
   assert_int_equal(quire_operator_lint(context, text, strlen(text), collect, &all, &error),
                    QUIRE_BAD_MANIFEST);
