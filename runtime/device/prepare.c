@@ -83,9 +83,10 @@ quire_status quire_plan_prepare(quire_plan *plan, const quire_tensor *tensors, s
                                 quire_workspace *workspace, const quire_run_options *options,
                                 quire_error *error) {
   quire_run_options own;
-  if (workspace != NULL) {
-    workspace->prepared = false; /* of whatever step it was: this call replaces it or fails */
+  if (workspace == NULL) {
+    return quire_fail(error, QUIRE_BAD_REQUEST, NULL, "workspace", "is NULL");
   }
+  workspace->prepared = false; /* of whatever step it was: this call replaces it or fails */
   QUIRE_TRY(quire_check_call(plan, workspace, options, &own, error));
   QUIRE_TRY(quire_check_prepare(plan, tensors, tensor_count, workspace, error));
   return quire_prepare_checked(plan, tensors, workspace, &own, error);

@@ -39,13 +39,13 @@ size_t quire_host_processors(void) {
 /* First line of a file of the first processor's cache `index`; false if there is none. */
 static bool read_line(int index, const char *file, char *line, int size) {
   char path[96];
-  snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu0/cache/index%d/%s", index, file);
+  (void)snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu0/cache/index%d/%s", index, file);
   FILE *stream = fopen(path, "r");
   if (stream == NULL) {
     return false;
   }
   bool read = fgets(line, size, stream) != NULL;
-  fclose(stream);
+  (void)fclose(stream); /* it was only read */
   return read;
 }
 
@@ -60,7 +60,7 @@ static size_t parse_size(const char *text) {
 static size_t cache_of_sys(int level) {
   char line[64];
   for (int index = 0; index < 8; index++) {
-    if (!read_line(index, "level", line, sizeof(line)) || atoi(line) != level ||
+    if (!read_line(index, "level", line, sizeof(line)) || strtol(line, NULL, 10) != level ||
         !read_line(index, "type", line, sizeof(line)) || strncmp(line, "Instruction", 11) == 0) {
       continue;
     }

@@ -22,6 +22,6 @@ void quire_pool_destroy(quire_pool *pool);
 size_t quire_pool_threads(const quire_pool *pool);
 /* An executor's parallel_for with the pool as `user`. Calls from several threads take turns. A task
    must not use the pool itself. Allocates nothing. */
-void quire_pool_parallel_for(void *pool, quire_task_function *task, void *task_user, size_t count);
+void quire_pool_parallel_for(void *user, quire_task_function *task, void *task_user, size_t count);
 
 #endif

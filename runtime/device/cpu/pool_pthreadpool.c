@@ -42,7 +42,7 @@ size_t quire_pool_threads(const quire_pool *pool) {
   return pool->threads == NULL ? 1 : pthreadpool_get_threads_count(pool->threads);
 }
 
-void quire_pool_parallel_for(void *pool, quire_task_function *task, void *task_user, size_t count) {
+void quire_pool_parallel_for(void *user, quire_task_function *task, void *task_user, size_t count) {
   /* Locks for itself. Without flags it leaves the floating-point mode alone: the tasks set it. */
-  pthreadpool_parallelize_1d(((quire_pool *)pool)->threads, task, task_user, count, 0);
+  pthreadpool_parallelize_1d(((quire_pool *)user)->threads, task, task_user, count, 0);
 }
