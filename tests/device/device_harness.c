@@ -96,7 +96,7 @@ static quire_status append_schedule(const quire_pass *pass, const size_t item[3]
   if (cache->data != NULL || cache->dtype != QUIRE_FLOAT32) {
     return QUIRE_INTERNAL; /* a schedule pass sees forms of such tensors, not their data */
   }
-  uint32_t count = 0;
+  size_t count = 0;
   for (int32_t n = 0; n < cache->shape[0]; n++) {
     bool refused =
         lengths[n] > cache->shape[1] || (lengths[n] < 0 && (pass->flags & QUIRE_RUN_STRICT) != 0);
@@ -105,12 +105,12 @@ static quire_status append_schedule(const quire_pass *pass, const size_t item[3]
                         (int)n, (int)lengths[n]);
     }
     if (lengths[n] > 0) {
-      work[2 * count] = n;
-      work[2 * count + 1] = lengths[n];
+      work[count * 2u] = n;
+      work[count * 2u + 1u] = lengths[n];
       count++;
     }
   }
-  grid[0] = cache->shape[0] > 0 && lengths[0] == HARNESS_GREEDY_LENGTH ? 1u << 20 : count;
+  grid[0] = cache->shape[0] > 0 && lengths[0] == HARNESS_GREEDY_LENGTH ? 1u << 20 : (uint32_t)count;
   grid[1] = (uint32_t)cache->shape[2];
   grid[2] = 1;
   return QUIRE_OK;
