@@ -21,7 +21,9 @@ static unsigned char *make_file(const char *header, size_t data_size, size_t *si
   assert_non_null(file);
   file[0] = (unsigned char)(length & 0xff);
   file[1] = (unsigned char)(length >> 8 & 0xff);
-  memcpy(file + 8, header, length);
+  for (size_t i = 0; i < length; ++i) {
+    file[8 + i] = (unsigned char)header[i];
+  }
   for (size_t i = 0; i < data_size; ++i) {
     file[8 + length + i] = (unsigned char)i;
   }
@@ -57,7 +59,7 @@ static void test_alignment(void **state) {
   (void)state;
   for (size_t pad = 0; pad < 8; ++pad) {
     char header[256];
-    snprintf(header, sizeof header, "%s%*s", two_tensors, (int)pad, "");
+    (void)snprintf(header, sizeof header, "%s%*s", two_tensors, (int)pad, "");
     size_t size = 0;
     unsigned char *file = make_file(header, 9, &size);
     quire_safetensors tensors;
@@ -123,12 +125,12 @@ static void test_all_types(void **state) {
   char path[] = "/tmp/quire_safetensors_test_XXXXXX";
   const int descriptor = mkstemp(path);
   assert_true(descriptor >= 0);
-  close(descriptor);
+  (void)close(descriptor);
   static const unsigned char bytes[24] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 1, 1};
   quire_stored_tensor stored[QUIRE_DTYPE_COUNT];
   char names[QUIRE_DTYPE_COUNT][8];
   for (int i = 1; i < QUIRE_DTYPE_COUNT; ++i) {
-    snprintf(names[i], sizeof names[i], "t%d", i);
+    (void)snprintf(names[i], sizeof names[i], "t%d", i);
     stored[i - 1] =
         (quire_stored_tensor){.name = names[i],
                               .dtype = (quire_dtype)i,
@@ -152,7 +154,7 @@ static void test_all_types(void **state) {
     assert_memory_equal(tensor->data, bytes, tensor->bytes);
   }
   quire_safetensors_release(&tensors);
-  unlink(path);
+  (void)unlink(path);
 }
 
 static void test_write_failure(void **state) {

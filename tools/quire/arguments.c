@@ -235,26 +235,26 @@ void quire_arguments_release(const quire_command *command, void *const *values,
 static void print_option(const quire_option *option, FILE *stream) {
   char left[80];
   const char *value = option->kind == QUIRE_OPTION_CHOICE ? option->choices : option->value_name;
-  snprintf(left, sizeof left, "%s%s%s%s%s", option->letter ? option->letter : "",
-           option->letter ? ", " : "", option->name, value ? " " : "", value ? value : "");
+  (void)snprintf(left, sizeof left, "%s%s%s%s%s", option->letter ? option->letter : "",
+                 option->letter ? ", " : "", option->name, value ? " " : "", value ? value : "");
   if (strlen(left) > 26) {
-    fprintf(stream, "  %s\n  %-26s  %s\n", left, "", option->help);
+    (void)fprintf(stream, "  %s\n  %-26s  %s\n", left, "", option->help);
   } else {
-    fprintf(stream, "  %-26s  %s\n", left, option->help);
+    (void)fprintf(stream, "  %-26s  %s\n", left, option->help);
   }
 }
 
 void quire_arguments_help(const quire_command *command, FILE *stream) {
-  fprintf(stream, "usage: quire %s%s%s\n\n%s\n", command->name, command->usage[0] ? " " : "",
-          command->usage, command->summary);
-  fprintf(stream, "\noptions:\n");
+  (void)fprintf(stream, "usage: quire %s%s%s\n\n%s\n", command->name, command->usage[0] ? " " : "",
+                command->usage, command->summary);
+  (void)fprintf(stream, "\noptions:\n");
   for (size_t g = 0; g < QUIRE_OPTION_GROUPS; ++g) {
     for (size_t i = 0; i < command->groups[g].count; ++i) {
       print_option(&command->groups[g].options[i], stream);
     }
   }
-  fprintf(stream, "  %-26s  %s\n", "-h, --help", "print this and stop");
+  (void)fprintf(stream, "  %-26s  %s\n", "-h, --help", "print this and stop");
   if (command->details) {
-    fprintf(stream, "\n%s", command->details);
+    (void)fprintf(stream, "\n%s", command->details);
   }
 }

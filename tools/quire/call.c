@@ -15,7 +15,7 @@ static quire_status make_output(const quire_slot *slot, const quire_tensor *form
   if (status != QUIRE_OK) {
     return status;
   }
-  const size_t total = output->bytes + 2 * GUARD_BYTES + ALIGNMENT;
+  const size_t total = output->bytes + GUARD_BYTES + GUARD_BYTES + ALIGNMENT;
   output->memory = malloc(total);
   if (!output->memory) {
     return quire_failure_set(error, QUIRE_OUT_OF_MEMORY, "%s: no memory for %zu bytes", slot->name,
@@ -33,7 +33,7 @@ static quire_status check_guards(const quire_call *call, quire_error *error) {
   for (size_t i = 0; i < call->output_count; ++i) {
     const quire_call_output *output = &call->outputs[i];
     const unsigned char *data = output->data;
-    for (size_t j = 0; j < GUARD_BYTES; ++j) {
+    for (size_t j = 0; data && j < GUARD_BYTES; ++j) {
       const int is_after = data[output->bytes + j] != GUARD_PATTERN;
       if (is_after || data[-1 - (ptrdiff_t)j] != GUARD_PATTERN) {
         return quire_failure_set(error, QUIRE_INTERNAL, "%s: the memory %s it was overwritten",

@@ -3,11 +3,11 @@
 #define QUIRE_TOOL_CALL_H
 
 #include "case_file.h"
+#include "case_request.h"
 #include "files.h"
 #include "quire/context.h"
 #include "quire/device.h"
 #include "quire/plan.h"
-#include "request.h"
 
 /* What all cases of one command share. */
 typedef struct quire_session {

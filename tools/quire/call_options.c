@@ -1,5 +1,5 @@
 /* The options of `run`, `check` and `explain` that say what to call. */
-#include "request.h"
+#include "case_request.h"
 
 #define AT(member) offsetof(quire_call_options, member)
 

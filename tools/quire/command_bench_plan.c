@@ -314,7 +314,7 @@ static int run(const quire_command *command, int argc, char **argv) {
   if (parsed == QUIRE_PARSE_BAD) {
     code = quire_failure_usage(&error);
   } else if (parsed == QUIRE_PARSE_RUN && bench(&options, &error) != QUIRE_OK) {
-    fflush(stdout);
+    (void)fflush(stdout);
     quire_failure_print(NULL, &error);
     code = QUIRE_EXIT_FAILURE;
   }

@@ -259,8 +259,9 @@ static int summarise(const check_state *state, int allow_unsupported) {
   }
   const size_t wrong = counts[FAILED] + (allow_unsupported ? 0 : counts[UNSUPPORTED]);
   if (wrong > 0) {
-    fflush(stdout);
-    fprintf(stderr, "quire: %zu of %zu cases did not give the expected result\n", wrong, total);
+    (void)fflush(stdout);
+    (void)fprintf(stderr, "quire: %zu of %zu cases did not give the expected result\n", wrong,
+                  total);
   }
   return counts[UNREADABLE] > 0 ? QUIRE_EXIT_FAILURE
          : wrong > 0            ? QUIRE_EXIT_MISMATCH

@@ -61,7 +61,7 @@ typedef struct printed {
 static void print_piece(void *user, const char *text, size_t length) {
   printed *state = user;
   if (length > 0) {
-    fwrite(text, 1, length, stdout);
+    (void)fwrite(text, 1, length, stdout);
     state->last = text[length - 1];
   }
 }

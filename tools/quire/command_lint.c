@@ -49,7 +49,7 @@ static int lint_file(const quire_session *session, const char *path) {
   if (status == QUIRE_OK) {
     return QUIRE_EXIT_OK;
   }
-  fflush(stdout);
+  (void)fflush(stdout);
   quire_failure_print(path, &error);
   return QUIRE_EXIT_FAILURE;
 }

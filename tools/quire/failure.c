@@ -5,13 +5,14 @@
 #include <string.h>
 
 quire_status quire_failure_set(quire_error *error, quire_status status, const char *format, ...) {
-  if (error) {
-    *error = (quire_error){.status = status};
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(error->message, sizeof error->message, format, arguments);
-    va_end(arguments);
+  if (!error) {
+    return status;
   }
+  *error = (quire_error){.status = status};
+  va_list arguments;
+  va_start(arguments, format);
+  (void)vsnprintf(error->message, sizeof error->message, format, arguments);
+  va_end(arguments);
   return status;
 }
 
@@ -26,8 +27,8 @@ static void keep_one_line(char *text) {
 
 void quire_failure_text(const quire_error *error, char *text, size_t size) {
   const int says_rule = error->rule[0] == '\0' || strstr(error->message, error->rule) != NULL;
-  snprintf(text, size, "%s%s%s: %s", quire_status_name(error->status), says_rule ? "" : " ",
-           says_rule ? "" : error->rule, error->message);
+  (void)snprintf(text, size, "%s%s%s: %s", quire_status_name(error->status), says_rule ? "" : " ",
+                 says_rule ? "" : error->rule, error->message);
   keep_one_line(text);
 }
 
@@ -36,23 +37,23 @@ void quire_failure_print(const char *where, const quire_error *error) {
   char place[1024] = "";
   quire_failure_text(error, text, sizeof text);
   if (where) {
-    snprintf(place, sizeof place, "%s: ", where);
+    (void)snprintf(place, sizeof place, "%s: ", where);
     keep_one_line(place);
   }
-  fprintf(stderr, "quire: %s%s\n", place, text);
+  (void)fprintf(stderr, "quire: %s%s\n", place, text);
 }
 
 int quire_failure_usage(const quire_error *error) {
   char text[QUIRE_MESSAGE_SIZE];
-  snprintf(text, sizeof text, "%s", error->message);
+  (void)snprintf(text, sizeof text, "%s", error->message);
   keep_one_line(text);
-  fprintf(stderr, "quire: %s\n", text);
+  (void)fprintf(stderr, "quire: %s\n", text);
   return QUIRE_EXIT_FAILURE;
 }
 
 int quire_failure_finish_output(int code) {
   if (fflush(stdout) != 0 || ferror(stdout)) {
-    fprintf(stderr, "quire: standard output cannot be written\n");
+    (void)fprintf(stderr, "quire: standard output cannot be written\n");
     return QUIRE_EXIT_FAILURE;
   }
   return code;

@@ -24,7 +24,7 @@ int quire_file_exists(const char *path) {
 
 uint64_t quire_clock_nanoseconds(void) {
   struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
+  (void)clock_gettime(CLOCK_MONOTONIC, &now);
   return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
@@ -57,7 +57,7 @@ quire_status quire_file_map(const char *path, quire_file_bytes *bytes, quire_err
     return fail_with_errno(error, errno);
   }
   const quire_status status = map_descriptor(descriptor, bytes, error);
-  close(descriptor);
+  (void)close(descriptor);
   return status;
 }
 
@@ -103,7 +103,7 @@ quire_status quire_file_read(const char *path, size_t limit, quire_file_bytes *b
     return fail_with_errno(error, errno);
   }
   const quire_status status = read_stream(stream, limit, bytes, error);
-  fclose(stream);
+  (void)fclose(stream);
   return status;
 }
 
@@ -111,7 +111,7 @@ void quire_file_release(quire_file_bytes *bytes) {
   if (bytes->owned) {
     free(bytes->owned);
   } else if (bytes->size > 0) {
-    munmap((void *)(uintptr_t)bytes->data, bytes->size);
+    (void)munmap((void *)(uintptr_t)bytes->data, bytes->size);
   }
   *bytes = (quire_file_bytes){0};
 }
@@ -133,7 +133,7 @@ static int write_all(int descriptor, const unsigned char *data, size_t size) {
 /* mkstemp() makes files that only the owner may read; a result is an ordinary file. */
 static int give_usual_mode(int descriptor) {
   const mode_t mask = umask(0);
-  umask(mask);
+  (void)umask(mask);
   return fchmod(descriptor, (mode_t)(0666 & ~mask)) == 0 ? 0 : errno;
 }
 
@@ -153,7 +153,7 @@ static int write_and_rename(int descriptor, const char *temporary, const char *p
     number = errno;
   }
   if (number != 0) {
-    unlink(temporary);
+    (void)unlink(temporary);
   }
   return number;
 }
@@ -169,7 +169,7 @@ quire_status quire_file_write(const char *path, const quire_file_piece *pieces, 
   if (!temporary) {
     return quire_failure_set(error, QUIRE_OUT_OF_MEMORY, "no memory for a file name");
   }
-  snprintf(temporary, size, "%s.XXXXXX", path);
+  (void)snprintf(temporary, size, "%s.XXXXXX", path);
   const int descriptor = mkstemp(temporary);
   const int number =
       descriptor < 0 ? errno : write_and_rename(descriptor, temporary, path, pieces, count);

@@ -38,7 +38,7 @@ static char *join(const char *folder, const char *name) {
   char *path = malloc(size);
   if (path) {
     const int has_slash = length > 0 && folder[length - 1] == '/';
-    snprintf(path, size, "%s%s%s", folder, has_slash ? "" : "/", name);
+    (void)snprintf(path, size, "%s%s%s", folder, has_slash ? "" : "/", name);
   }
   return path;
 }

@@ -5,12 +5,12 @@
 #include "commands.h"
 #include "failure.h"
 
-static const quire_command *const commands[] = {
+enum { COMMAND_COUNT = 8 };
+
+static const quire_command *const commands[COMMAND_COUNT] = {
     &quire_command_run, &quire_command_check,   &quire_command_explain, &quire_command_lint,
     &quire_command_ops, &quire_command_devices, &quire_command_version, &quire_command_bench_plan,
 };
-
-enum { COMMAND_COUNT = sizeof commands / sizeof *commands };
 
 static void print_overview(void) {
   printf("usage: quire COMMAND [arguments]\n\n");

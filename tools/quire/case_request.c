@@ -1,4 +1,4 @@
-#include "request.h"
+#include "case_request.h"
 
 #include <errno.h>
 #include <math.h>
@@ -7,22 +7,23 @@
 
 #include "failure.h"
 
-/* Splits NAME=VALUE; *name is allocated, *value points into the text. */
-static quire_status split_pair(const char *option, const char *text, char **name,
-                               const char **value, quire_error *error) {
+/* Splits NAME=VALUE; *value points into the text. The name is allocated; NULL is a failure. */
+static char *split_pair(const char *option, const char *text, const char **value,
+                        quire_error *error) {
   const size_t length = strcspn(text, "=");
   if (length == 0 || text[length] == '\0') {
-    return quire_failure_set(error, QUIRE_BAD_REQUEST, "%s: \"%.64s\" is not NAME=VALUE", option,
-                             text);
+    quire_failure_set(error, QUIRE_BAD_REQUEST, "%s: \"%.64s\" is not NAME=VALUE", option, text);
+    return NULL;
   }
-  *name = malloc(length + 1);
-  if (!*name) {
-    return quire_failure_set(error, QUIRE_OUT_OF_MEMORY, "no memory for the options");
+  char *name = malloc(length + 1);
+  if (!name) {
+    quire_failure_set(error, QUIRE_OUT_OF_MEMORY, "no memory for the options");
+    return NULL;
   }
-  memcpy(*name, text, length);
-  (*name)[length] = '\0';
+  memcpy(name, text, length);
+  name[length] = '\0';
   *value = text + length + 1;
-  return QUIRE_OK;
+  return name;
 }
 
 static quire_value_type declared_type(const quire_operator *op, const char *name) {
@@ -85,11 +86,11 @@ static json_t *read_value(quire_value_type type, const char *text, int *is_finit
 static quire_status add_attribute(const char *text, const quire_operator *op, json_t *attributes,
                                   quire_error *error) {
   static const char *const kinds[] = {"value", "whole number", "number", "text", "true or false"};
-  char *name = NULL;
-  const char *value = NULL;
-  quire_status status = split_pair("--attr", text, &name, &value, error);
-  if (status != QUIRE_OK) {
-    return status;
+  const char *value = "";
+  quire_status status = QUIRE_OK;
+  char *name = split_pair("--attr", text, &value, error);
+  if (!name) {
+    return error->status;
   }
   int is_finite = 1;
   const quire_value_type type = declared_type(op, name);
@@ -109,11 +110,11 @@ static quire_status add_attribute(const char *text, const quire_operator *op, js
 }
 
 static quire_status add_dtype(const char *text, json_t *dtypes, quire_error *error) {
-  char *name = NULL;
-  const char *value = NULL;
-  quire_status status = split_pair("--dtype", text, &name, &value, error);
-  if (status != QUIRE_OK) {
-    return status;
+  const char *value = "";
+  quire_status status = QUIRE_OK;
+  char *name = split_pair("--dtype", text, &value, error);
+  if (!name) {
+    return error->status;
   }
   if (quire_safetensors_dtype(value) == QUIRE_DTYPE_NONE) {
     status =
@@ -182,7 +183,8 @@ static void fill_inputs(const quire_case *opened, quire_case_request *built) {
 static void ask_for(quire_case_request *built, const char *name, quire_dtype dtype) {
   quire_request *request = &built->request;
   for (size_t i = 0; i < request->output_count; ++i) {
-    if (!strcmp(built->outputs[i].name, name)) {
+    const char *asked = built->outputs[i].name;
+    if (asked && !strcmp(asked, name)) {
       return;
     }
   }
@@ -247,7 +249,7 @@ quire_status quire_request_build(const quire_case *opened, const quire_call_opti
       status = quire_failure_set(error, QUIRE_OUT_OF_MEMORY, "no memory for the request");
     }
   }
-  if (status != QUIRE_OK) {
+  if (status != QUIRE_OK || !built->inputs || !built->outputs || !built->values) {
     quire_request_release(built);
     return status;
   }

@@ -1,6 +1,6 @@
 /* From a case and the options of the command line to a request. */
-#ifndef QUIRE_TOOL_REQUEST_H
-#define QUIRE_TOOL_REQUEST_H
+#ifndef QUIRE_TOOL_CASE_REQUEST_H
+#define QUIRE_TOOL_CASE_REQUEST_H
 
 #include "arguments.h"
 #include "case_file.h"
