@@ -139,6 +139,9 @@ static void store(const sequence *s, int64_t slot, int64_t h, const double *stat
     matrix = index * c->kv_heads + h;
     target = pool;
   }
+  if (!target) {
+    return;
+  }
   for (int64_t i = 0; i < c->dk; i++) {
     for (int64_t j = 0; j < c->dv; j++) {
       target[state_index(c, matrix, i, j)] = state[i * c->dv + j];

@@ -22,7 +22,10 @@ enum {
   DK = 19,
   DV = 21,
   STATE = KV_HEADS * DK * DV,
-  OUT_ROW = Q_HEADS * DV
+  OUT_ROW = Q_HEADS * DV,
+  DECAY_WIDTH = KV_HEADS * DK,
+  ALL_TOKENS = BATCH * TOKENS,
+  ALL_STATES = BATCH * STATE
 };
 
 static float query[BATCH * TOKENS * Q_HEADS * DK];
@@ -37,6 +40,11 @@ static void fill(uint64_t *rng, float *values, size_t count, float low, float hi
   float *random = la_random_array(rng, count, low, high, type);
   memcpy(values, random, count * sizeof(float));
   free(random);
+}
+
+/* First element of state n of an array of states. */
+static float *state_of(float *states, size_t n) {
+  return states + n * STATE;
 }
 
 #define FILL(rng, array, low, high, type) \
@@ -70,10 +78,10 @@ static la_call make_call(la_rule rule, bool v_major, int types, float *output, f
                   .value = value,
                   .past = past,
                   .decay = decay,
-                  .decay_width = KV_HEADS * DK,
-                  .beta = beta,
-                  .output = output,
-                  .present = present};
+                  .decay_width = DECAY_WIDTH,
+                  .beta = beta};
+  call.output = output;
+  call.present = present;
   la_defaults(&call);
   return call;
 }
@@ -177,16 +185,16 @@ static void test_cu_seqlens(void **state) {
   FOR_EACH_CALL(0, 3) {
     la_call ragged = make_call((la_rule)rule, v_major, types, output_a, state_a);
     ragged.batch = 1;
-    ragged.tokens = BATCH * TOKENS;
+    ragged.tokens = ALL_TOKENS;
     ragged.cu_seqlens = cu_seqlens;
     ragged.sequences = 3;
     run(ragged);
     la_call parts = make_call((la_rule)rule, v_major, types, output_b, state_b);
-    parts.tokens = BATCH * TOKENS;
-    for (int n = 0; n < 3; n++) {
+    parts.tokens = ALL_TOKENS;
+    for (size_t n = 0; n < 3; n++) {
       la_call part = part_of(&parts, 0, cu_seqlens[n], cu_seqlens[n + 1] - cu_seqlens[n]);
-      part.past = past + n * STATE;
-      part.present = state_b + n * STATE;
+      part.past = state_of(past, n);
+      part.present = state_of(state_b, n);
       run(part);
     }
     assert_same_bits();
@@ -202,10 +210,10 @@ static void test_pool(void **state) {
     la_call separate = make_call((la_rule)rule, v_major, types, output_a, state_a);
     la_call call = make_call((la_rule)rule, v_major, types, output_b, state_b);
     memset(pool, 0, sizeof pool);
-    for (int n = 0; n < 2; n++) {
-      memcpy(pool + reads[n] * STATE, past + n * STATE, sizeof zeros);
+    for (size_t n = 0; n < 2; n++) {
+      memcpy(state_of(pool, (size_t)reads[n]), state_of(past, n), sizeof zeros);
     }
-    memcpy(past + 2 * STATE, zeros, sizeof zeros);
+    memcpy(state_of(past, 2), zeros, sizeof zeros);
     run(separate);
     call.past = NULL;
     call.pool = pool;
@@ -213,12 +221,12 @@ static void test_pool(void **state) {
     call.read_indices = reads;
     call.write_indices = writes;
     run(call);
-    for (int n = 0; n < BATCH; n++) {
-      memcpy(state_b + n * STATE, pool + writes[n] * STATE, sizeof zeros);
+    for (size_t n = 0; n < BATCH; n++) {
+      memcpy(state_of(state_b, n), state_of(pool, (size_t)writes[n]), sizeof zeros);
     }
     assert_same_bits();
-    assert_memory_equal(pool + 3 * STATE, past, sizeof zeros);
-    assert_memory_equal(pool + 2 * STATE, zeros, sizeof zeros);
+    assert_memory_equal(state_of(pool, 3), past, sizeof zeros);
+    assert_memory_equal(state_of(pool, 2), zeros, sizeof zeros);
   }
 }
 
@@ -244,23 +252,23 @@ static void test_windows(void **state) {
   (void)state;
   static float slots[8 * BATCH * STATE];
   FOR_EACH_CALL(0, 3) {
-    for (int64_t window = 1; window <= 8; window += 3) {
+    for (size_t window = 1; window <= 8; window += 3) {
       run(make_call((la_rule)rule, v_major, types, output_a, state_a));
       la_call windowed = make_call((la_rule)rule, v_major, types, output_b, slots);
-      float *windowed_past = calloc((size_t)(window * BATCH * STATE), sizeof(float));
-      memcpy(windowed_past + (window - 1) * BATCH * STATE, past, sizeof past);
-      windowed.window = window;
+      float *windowed_past = calloc(window * ALL_STATES, sizeof(float));
+      memcpy(windowed_past + (window - 1) * ALL_STATES, past, sizeof past);
+      windowed.window = (int64_t)window;
       windowed.past = windowed_past;
       run(windowed);
       free(windowed_past);
-      memcpy(state_b, slots + (window - 1) * BATCH * STATE, sizeof state_b);
+      memcpy(state_b, slots + (window - 1) * ALL_STATES, sizeof state_b);
       assert_same_bits();
-      for (int64_t slot = 0; slot < window; slot++) {
+      for (size_t slot = 0; slot < window; slot++) {
         la_call whole = make_call((la_rule)rule, v_major, types, output_b, state_b);
         for (int64_t row = 0; row < BATCH; row++) {
-          run(part_of(&whole, row, 0, TOKENS - window + slot + 1));
+          run(part_of(&whole, row, 0, (int64_t)(TOKENS - window + slot + 1)));
         }
-        assert_memory_equal(state_b, slots + slot * BATCH * STATE, sizeof state_b);
+        assert_memory_equal(state_b, slots + slot * ALL_STATES, sizeof state_b);
       }
     }
   }

@@ -208,6 +208,10 @@ typedef struct call_form {
   size_t attribute_count;
 } call_form;
 
+static bool is_named(const char *name, const char *wanted) {
+  return name && strcmp(name, wanted) == 0;
+}
+
 static void put_tensor(call_form *form, const tensor_change *t) {
   bool output = strcmp(t->name, "output") == 0 || strcmp(t->name, "present_state") == 0;
   quire_request_tensor tensor = {t->name, t->dtype, t->ndim, t->shape, NULL, t->alias};
@@ -216,10 +220,11 @@ static void put_tensor(call_form *form, const tensor_change *t) {
     return;
   }
   size_t place = 0;
-  while (place < form->input_count && strcmp(form->inputs[place].name, t->name) != 0) {
+  while (place < form->input_count && !is_named(form->inputs[place].name, t->name)) {
     place++;
   }
   if (t->ndim == ABSENT) {
+    assert_true(place < form->input_count);
     form->inputs[place] = form->inputs[--form->input_count];
     return;
   }
@@ -229,7 +234,7 @@ static void put_tensor(call_form *form, const tensor_change *t) {
 
 static void put_attribute(call_form *form, const attribute_change *a) {
   size_t place = 0;
-  while (place < form->attribute_count && strcmp(form->attributes[place].name, a->name) != 0) {
+  while (place < form->attribute_count && !is_named(form->attributes[place].name, a->name)) {
     place++;
   }
   if (a->type == QUIRE_VALUE_TYPE_NONE) {
@@ -249,7 +254,7 @@ static call_form make_form(const contract_row *row) {
   for (size_t i = 0; i < sizeof base_tensors / sizeof base_tensors[0]; i++) {
     put_tensor(&form, &base_tensors[i]);
   }
-  for (size_t i = 0; i < MAX_CHANGES && row->attributes[i].name; i++) {
+  for (size_t i = 0; i < MAX_CHANGES && row->attributes[i].name != NULL; i++) {
     put_attribute(&form, &row->attributes[i]);
   }
   for (size_t i = 0; i < MAX_CHANGES && row->tensors[i].name; i++) {

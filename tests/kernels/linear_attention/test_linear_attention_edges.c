@@ -24,9 +24,9 @@ static la_call scalar_call(la_rule rule, int64_t tokens, float *output, float *p
                   .key = ones,
                   .value = ones,
                   .decay = ones,
-                  .beta = ones,
-                  .output = output,
-                  .present = present};
+                  .beta = ones};
+  call.output = output;
+  call.present = present;
   la_defaults(&call);
   return call;
 }
