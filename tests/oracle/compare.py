@@ -1,4 +1,4 @@
-"""The comparison of docs: NaN where NaN is expected, infinities by sign, else atol + rtol*|expected|."""
+"""How outputs are compared: NaN with NaN, infinities by sign, else atol + rtol * |expected|."""
 
 from __future__ import annotations
 

@@ -24,8 +24,8 @@ FLOATS = ("F32", "F16", "BF16")
 def bf16_bits(values: np.ndarray) -> np.ndarray:
     """Rounds float64 to bfloat16 once, to nearest even.
 
-    The way over float32 rounds to odd: towards zero, with the last bit set if anything was lost. The
-    second rounding then sees every tie for what it is.
+    The way over float32 rounds to odd: towards zero, with the last bit set if anything was lost.
+    The second rounding then sees every tie for what it is.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         near = values.astype(np.float32)

@@ -1,5 +1,5 @@
-"""What may not change a bit of a result: threads, the company in a batch, where blocks lie, how wide the
-table is. Every operator and element type, through the command line.
+"""What may not change a bit of a result: threads, the company in a batch, where blocks lie, how
+wide the table is. Every operator and element type, through the command line.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ Outputs = dict[str, Tensor]
 
 def assert_same_bits(got: Outputs, want: Outputs, note: str) -> None:
     for name, tensor in want.items():
-        assert got[name].dtype == tensor.dtype and got[name].shape == tensor.shape, f"{note}: {name}"
+        assert got[name].dtype == tensor.dtype, f"{note}: {name}"
+        assert got[name].shape == tensor.shape, f"{note}: {name}"
         assert got[name].data.tobytes() == tensor.data.tobytes(), f"{note}: {name}"
 
 
@@ -31,7 +32,7 @@ def assert_same_bits(got: Outputs, want: Outputs, note: str) -> None:
 
 
 def paged_case(dtype: str, quantised: bool = False) -> Case:
-    """Five sequences: decodes, a short and a long prefill, an empty one; table with spare columns."""
+    """Decodes, a short and a long prefill, an empty sequence; a table with spare columns."""
     rng = np.random.default_rng(SEED)
     new, past = [1, 20, 0, 5, 1], [700, 30, 9, 64, 3]
     blocks, block_size, heads, size = 64, 16, 2, 40

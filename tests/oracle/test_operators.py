@@ -1,7 +1,8 @@
 """Random requests of every operator through the command line, legal and illegal.
 
-Requests are drawn first and checked in batches, so that a process is started once for 50 of them. The
-seed is printed; QUIRE_TEST_SEED sets it. Files of a batch that fails stay where the message says.
+Requests are drawn first and checked in batches, so that a process is started once for 50 of them.
+The seed is printed; QUIRE_TEST_SEED sets it. Files of a batch that fails stay where the message
+says.
 """
 
 from __future__ import annotations
