@@ -1,7 +1,13 @@
 #include "paged_work.h"
 
 /* Items to aim at: enough for many cores to share evenly, few enough to cost nothing. */
-enum { TARGET_ITEMS = 256, FEW_ITEMS = 32, MAX_BLOCK_ROWS = 192, MIN_BLOCK_ROWS = 16 };
+enum {
+  TARGET_ITEMS = 256,
+  FEW_ITEMS = 32,
+  MAX_BLOCK_ROWS = 192,
+  MIN_BLOCK_ROWS = 16,
+  LEAST_LONG_WORK = 64
+};
 
 static int64_t min_i64(int64_t a, int64_t b) {
   return a < b ? a : b;
@@ -135,10 +141,12 @@ static division divide(const quire_paged_schedule *schedule, const quire_paged_s
   result.block_rows = is_long ? schedule->block_rows : rows;
   result.blocks = ceil_div(rows, result.block_rows);
   result.parts = is_long ? schedule->kv_num_heads : schedule->few_parts;
-  const int64_t items = result.blocks * (is_long ? result.parts : 1);
-  const int64_t work = rows * result.keys.piece_count;
-  result.runs =
-      min_i64(result.keys.piece_count, ceil_div(ceil_div(work, items), schedule->quantum));
+  /* Work of an item that walks all keys, and what to aim at, in rows times pieces times heads. */
+  const int64_t heads = is_long ? 1 : schedule->kv_num_heads;
+  const int64_t work = ceil_div(rows, result.blocks) * result.keys.piece_count * heads;
+  const int64_t quantum =
+      max_i64(schedule->quantum * schedule->kv_num_heads, is_long ? LEAST_LONG_WORK : 1);
+  result.runs = min_i64(result.keys.piece_count, ceil_div(work, quantum));
   /* Other sequences still need an item for each of their rows at most. */
   const int64_t items_left =
       schedule->item_limit - schedule->item_count - (schedule->rows_left - rows);
