@@ -1,0 +1,393 @@
+/* Requests: malformed JSON, malformed records, both namings, lack of memory, steps of evaluation.
+ */
+#include "plan_fixture.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char manifest_text[] =
+    "{'domain': 'test', 'name': 'Op', 'sinceVersion': 1,"
+    " 'inputs': {'x': {'onnx': 'query', 'dtype': 'T', 'rank': 2},"
+    "  'c': {'onnx': 'cache', 'dtype': 'T', 'optional': true}},"
+    " 'outputs': {'o': {'onnx': 'output', 'dtype': 'T', 'shape': 'shapes.x'},"
+    "  'c': {'onnx': 'cache_out', 'dtype': 'T', 'optional': true}},"
+    " 'attributes': {'heads': {}, 'scale': {'default': 1}},"
+    " 'typeConstraints': {'T': ['float32', 'float16']},"
+    " 'tunables': {'WG': {'default': 64}},"
+    " 'derive': {'rows': 'dim(shapes.x, 0)', 'heavy': 'rows + attrs.scale'},"
+    " 'variants': [{'id': 'gpu', 'passes': [{'id': 'main', 'shader': 'a', 'bindings': ['x', 'o'],"
+    "  'dispatch': {'x': 'rows'}}]}]}";
+
+static quire_manifest *load_manifest(void) {
+  json_t *json = fixture_json(manifest_text);
+  quire_manifest *manifest = fixture_load(json);
+  json_decref(json);
+  return manifest;
+}
+
+/* ---- malformed JSON ---- */
+
+typedef struct malformed_case {
+  const char *text;
+  const char *path;    /* the error's subject */
+  const char *message; /* part of it */
+} malformed_case;
+
+#define X "'inputs': {'x': {'dtype': 'float32', 'shape': [1, 2]}}"
+#define REQUEST(members) "{" X ", 'attributes': {}, " members "}"
+
+static const malformed_case malformed_cases[] = {
+    {"", "request", "line"},
+    {"[]", "$", "an object is expected, not a list"},
+    {"{" X ", 'attributes': {}} 1", "request", "line 1"},
+    {"{" X ", 'attributes': {}", "request", "line 1"},
+    {"{" X ", 'attributes': {}, 'attributes': {}}", "request", "duplicate"},
+    {"{" X ", 'attributes': {'a': NaN}}", "request", "line 1"},
+    {"{" X ", 'attributes': {'a': 1e999}}", "request", "line 1"},
+    {"{" X ", 'attributes': {'a': 9223372036854775808}}", "request", "line 1"},
+    {"{" X ", 'attributes': {'a': '\\u0000'}}", "request", "line 1"},
+    {"{'attributes': {}}", "$", "has no \"inputs\""},
+    {"{" X "}", "$", "has no \"attributes\""},
+    {REQUEST("'output': {}"), "$.output", "this member is unknown"},
+    {REQUEST("'outputs': []"), "$.outputs", "an object is expected"},
+    {"{'inputs': [], 'attributes': {}}", "$.inputs", "an object is expected"},
+    {"{'inputs': {'x': 1}, 'attributes': {}}", "$.inputs.x", "an object is expected"},
+    {"{'inputs': {'x': {'shape': []}}, 'attributes': {}}", "$.inputs.x", "has no \"dtype\""},
+    {"{'inputs': {'x': {'dtype': 'int8'}}, 'attributes': {}}", "$.inputs.x", "has no \"shape\""},
+    {"{'inputs': {'x': {'dtype': 'int8', 'shape': [], 'data': 1}}, 'attributes': {}}",
+     "$.inputs.x.data", "this member is unknown"},
+    {"{'inputs': {'x': {'dtype': 'half', 'shape': []}}, 'attributes': {}}", "$.inputs.x.dtype",
+     "is no element type"},
+    {"{'inputs': {'x': {'dtype': 3, 'shape': []}}, 'attributes': {}}", "$.inputs.x.dtype",
+     "a string is expected"},
+    {"{'inputs': {'x': {'dtype': 'int8', 'shape': 3}}, 'attributes': {}}", "$.inputs.x.shape",
+     "a list is expected"},
+    {"{'inputs': {'x': {'dtype': 'int8', 'shape': [1, -1]}}, 'attributes': {}}",
+     "$.inputs.x.shape[1]", "is negative"},
+    {"{'inputs': {'x': {'dtype': 'int8', 'shape': [1.5]}}, 'attributes': {}}",
+     "$.inputs.x.shape[0]", "an integer is expected"},
+    {"{'inputs': {'x': {'dtype': 'int8', 'shape': [1e300]}}, 'attributes': {}}",
+     "$.inputs.x.shape[0]", "an integer is expected"},
+    {"{'inputs': {'x': {'dtype': 'int8', 'shape': [true]}}, 'attributes': {}}",
+     "$.inputs.x.shape[0]", "an integer is expected, not a boolean"},
+    {"{'inputs': {'x': {'dtype': 'int8', 'shape': [1,1,1,1,1,1,1,1,1]}}, 'attributes': {}}",
+     "$.inputs.x.shape", "has 9 entries"},
+    {"{'inputs': {'x': {'dtype': 'int8', 'shape': [1], 'strides': [1, 1]}}, 'attributes': {}}",
+     "$.inputs.x.strides", "another length"},
+    {"{'inputs': {'x': {'dtype': 'int8', 'shape': [1], 'strides': ['1']}}, 'attributes': {}}",
+     "$.inputs.x.strides[0]", "an integer is expected"},
+    {REQUEST("'outputs': {'o': {'strides': [1]}}"), "$.outputs.o.strides", "another length"},
+    {REQUEST("'outputs': {'o': null}"), "$.outputs.o", "an object is expected, not null"},
+    {REQUEST("'alias': {'o': 1}"), "$.alias.o", "a string is expected"},
+    {REQUEST("'alias': 'o'"), "$.alias", "an object is expected"},
+    {"{" X ", 'attributes': {'heads': [1]}}", "$.attributes.heads", "a number, string or boolean"},
+    {"{" X ", 'attributes': {'heads': null}}", "$.attributes.heads", "not null"},
+    {"{" X ", 'attributes': 1}", "$.attributes", "an object is expected"},
+    {REQUEST("'tunables': {'WG': {}}"), "$.tunables.WG", "a number, string or boolean"},
+    {REQUEST("'dtypes': {'T': 1}"), "$.dtypes.T", "a string is expected"},
+    {REQUEST("'precision': 'slow'"), "$.precision", "must be \"exact\" or \"fast\""},
+    {REQUEST("'precision': 1"), "$.precision", "must be"},
+    {REQUEST("'device': 1"), "$.device", "an object is expected"},
+    {REQUEST("'device': {'speed': 1}"), "$.device.speed", "this member is unknown"},
+    {REQUEST("'device': {'backend': 'abacus'}"), "$.device.backend", "must be"},
+    {REQUEST("'device': {'features': {}}"), "$.device.features", "a list is expected"},
+    {REQUEST("'device': {'features': ['a', 1]}"), "$.device.features[1]", "a string is expected"},
+    {REQUEST("'device': {'limits': {'maxBufferSize': -1}}"), "$.device.limits.maxBufferSize",
+     "is negative"},
+    {REQUEST("'device': {'limits': {'maxBufferSize': 1.5}}"), "$.device.limits.maxBufferSize",
+     "an integer is expected"},
+    {REQUEST("'device': {'adapterInfo': {'vendor': []}}"), "$.device.adapterInfo.vendor",
+     "a number, string or boolean"},
+};
+
+static int check_malformed(const quire_manifest *manifest, const char *text, const char *path,
+                           const char *message) {
+  fixture_result result = fixture_plan(manifest, text, strlen(text), NULL, QUIRE_ISA_BEST, NULL);
+  int wrong = result.status != QUIRE_BAD_REQUEST || result.json != NULL ||
+              strcmp(result.error.subject, path) != 0 ||
+              strstr(result.error.message, message) == NULL;
+  if (wrong) {
+    print_error("%.200s\n  %s, subject %s: %s\n", text, quire_status_name(result.status),
+                result.error.subject, result.error.message);
+  }
+  fixture_release(&result);
+  return wrong;
+}
+
+static void test_malformed(void **state) {
+  quire_manifest *manifest = load_manifest();
+  int wrong = 0;
+  (void)state;
+  for (size_t i = 0; i < sizeof malformed_cases / sizeof *malformed_cases; i++) {
+    char text[400];
+    (void)snprintf(text, sizeof text, "%s", malformed_cases[i].text);
+    for (char *c = text; *c != '\0'; c++) {
+      *c = (char)(*c == '\'' ? '"' : *c);
+    }
+    wrong += check_malformed(manifest, text, malformed_cases[i].path, malformed_cases[i].message);
+  }
+  quire_manifest_destroy(manifest);
+  assert_int_equal(wrong, 0);
+}
+
+static void test_big_texts(void **state) {
+  enum { SIZE = 1 << 20 };
+  quire_manifest *manifest = load_manifest();
+  char *text = malloc(SIZE + 1);
+  assert_non_null(text);
+  (void)state;
+  memset(text, '[', SIZE);
+  text[SIZE] = '\0';
+  assert_int_equal(check_malformed(manifest, text, "request", "line 1"), 0);
+  int head = snprintf(text, SIZE, "{\"inputs\": {}, \"attributes\": {}, \"");
+  memset(text + head, 'a', (size_t)(SIZE - head));
+  memcpy(text + SIZE - 5, "\": 1}", 5);
+  fixture_result result = fixture_plan(manifest, text, SIZE, NULL, QUIRE_ISA_BEST, NULL);
+  assert_int_equal(result.status, QUIRE_BAD_REQUEST);
+  assert_non_null(strstr(result.error.message, "unknown"));
+  fixture_release(&result);
+  free(text);
+  quire_manifest_destroy(manifest);
+}
+
+/* ---- requests as records ---- */
+
+static const int64_t shape[9] = {2, 3, 1, 1, 1, 1, 1, 1, 1};
+static const int64_t negative[2] = {2, -3};
+
+static quire_status describe(const quire_manifest *manifest, const quire_request *request,
+                             quire_plan_description *description, quire_arena *arena,
+                             quire_error *error) {
+  quire_target target;
+  quire_target_init(&target, NULL, NULL, QUIRE_ISA_BEST);
+  memset(error, 0, sizeof *error);
+  return quire_plan_describe(manifest, request, &target, arena, description, error);
+}
+
+static void expect(const quire_manifest *manifest, const quire_request *request,
+                   quire_status status, const char *message) {
+  quire_plan_description description;
+  quire_arena arena;
+  quire_error error;
+  quire_arena_init(&arena, &quire_default_allocator);
+  quire_status got = describe(manifest, request, &description, &arena, &error);
+  if (got != status || strstr(error.message, message) == NULL) {
+    fail_msg("%s, want %s with \"%s\": %s", quire_status_name(got), quire_status_name(status),
+             message, error.message);
+  }
+  quire_arena_release(&arena);
+}
+
+static void test_records(void **state) {
+  quire_manifest *manifest = load_manifest();
+  quire_request_tensor x[2] = {
+      {.name = "query", .dtype = QUIRE_FLOAT32, .ndim = 2, .shape = shape}};
+  quire_named_value attribute[2] = {{.name = "heads", .type = QUIRE_VALUE_TYPE_INT, .i = 4}};
+  quire_request request = {.struct_size = sizeof request, .inputs = x, .input_count = 1};
+  (void)state;
+  expect(manifest, &request, QUIRE_OK, "");
+  request.naming = QUIRE_NAMES_MANIFEST;
+  expect(manifest, &request, QUIRE_UNSUPPORTED, "query: is not an input of test.Op");
+  request.naming = QUIRE_NAMES_OPERATOR;
+
+  x[0].shape = negative;
+  expect(manifest, &request, QUIRE_BAD_REQUEST, "query: dim 1 is -3");
+  x[0].shape = shape;
+  x[0].ndim = 9;
+  expect(manifest, &request, QUIRE_BAD_REQUEST, "query: has 9 dimensions");
+  x[0].ndim = -1;
+  expect(manifest, &request, QUIRE_BAD_REQUEST, "query: has -1 dimensions");
+  x[0].ndim = 2;
+  x[0].shape = NULL;
+  expect(manifest, &request, QUIRE_BAD_REQUEST, "query: has no shape");
+  x[0].shape = shape;
+  x[0].dtype = QUIRE_DTYPE_NONE;
+  expect(manifest, &request, QUIRE_BAD_REQUEST, "query: element type 0 is unknown");
+  x[0].dtype = (quire_dtype)QUIRE_DTYPE_COUNT;
+  expect(manifest, &request, QUIRE_BAD_REQUEST, "query: element type 14 is unknown");
+  x[0].dtype = QUIRE_FLOAT32;
+  x[0].alias = "query";
+  expect(manifest, &request, QUIRE_BAD_REQUEST, "only outputs take an alias");
+  x[0].alias = NULL;
+  x[0].name = NULL;
+  expect(manifest, &request, QUIRE_BAD_REQUEST, "an input has no name");
+  x[0].name = "query";
+  x[1] = x[0];
+  request.input_count = 2;
+  expect(manifest, &request, QUIRE_BAD_REQUEST, "query: the input is given twice");
+  request.input_count = 1;
+
+  request.attributes = attribute;
+  request.attribute_count = 1;
+  expect(manifest, &request, QUIRE_OK, "");
+  attribute[0].type = QUIRE_VALUE_TYPE_STRING;
+  expect(manifest, &request, QUIRE_BAD_REQUEST, "heads: the value has no known kind");
+  attribute[0].type = QUIRE_VALUE_TYPE_FLOAT;
+  attribute[0].f = (double)NAN;
+  expect(manifest, &request, QUIRE_BAD_ATTRIBUTE, "heads: is not a finite number");
+  attribute[0].f = (double)-INFINITY;
+  expect(manifest, &request, QUIRE_BAD_ATTRIBUTE, "heads: is not a finite number");
+  attribute[0].f = 1;
+  attribute[1] = attribute[0];
+  request.attribute_count = 2;
+  expect(manifest, &request, QUIRE_BAD_REQUEST, "heads: the attribute is given twice");
+  request.attribute_count = 1;
+  attribute[0].type = QUIRE_VALUE_TYPE_NONE;
+  expect(manifest, &request, QUIRE_OK, "");
+  quire_manifest_destroy(manifest);
+}
+
+/* The output side of an in-place tensor has a name of its own in calls by operator name. */
+static void test_naming(void **state) {
+  quire_manifest *manifest = load_manifest();
+  quire_request_tensor inputs[2] = {
+      {.name = "cache", .dtype = QUIRE_FLOAT32, .ndim = 1, .shape = shape},
+      {.name = "query", .dtype = QUIRE_FLOAT32, .ndim = 2, .shape = shape}};
+  quire_request_tensor outputs[1] = {{.name = "cache_out", .ndim = -1}};
+  quire_request request = {.struct_size = sizeof request,
+                           .inputs = inputs,
+                           .input_count = 2,
+                           .outputs = outputs,
+                           .output_count = 1};
+  quire_plan_description plan;
+  quire_arena arena;
+  quire_error error;
+  (void)state;
+  quire_arena_init(&arena, &quire_default_allocator);
+  assert_int_equal(describe(manifest, &request, &plan, &arena, &error), QUIRE_OK);
+  int32_t cache = quire_manifest_find_output(manifest, "cache_out");
+  assert_true(plan.outputs[cache].given);
+  assert_int_equal(plan.outputs[cache].alias, -1);
+  assert_int_equal(plan.outputs[cache].ndim, 1);
+  assert_int_equal(plan.outputs[cache].strides[0], 1);
+  outputs[0].alias = "cache";
+  assert_int_equal(describe(manifest, &request, &plan, &arena, &error), QUIRE_OK);
+  assert_int_equal(plan.outputs[cache].alias, quire_manifest_find_key(manifest, "c"));
+  outputs[0].name = "cache";
+  assert_int_equal(describe(manifest, &request, &plan, &arena, &error), QUIRE_BAD_REQUEST);
+  quire_arena_release(&arena);
+  quire_manifest_destroy(manifest);
+}
+
+/* ---- memory ---- */
+
+typedef struct counter {
+  size_t requests, live, fail_at;
+} counter;
+
+static void *counting_allocate(void *user, size_t bytes, size_t alignment) {
+  counter *count = user;
+  if (++count->requests == count->fail_at) {
+    return NULL;
+  }
+  count->live++;
+  return quire_alloc(&quire_default_allocator, bytes, alignment);
+}
+
+static void counting_deallocate(void *user, void *memory, size_t bytes, size_t alignment) {
+  counter *count = user;
+  count->live--;
+  quire_dealloc(&quire_default_allocator, memory, bytes, alignment);
+}
+
+/* Fails every allocation of an explanation in turn: a status each time, and nothing leaks. */
+static void test_memory(void **state) {
+  quire_manifest *manifest = load_manifest();
+  quire_request_tensor x = {.name = "query", .dtype = QUIRE_FLOAT32, .ndim = 2, .shape = shape};
+  quire_request request = {.struct_size = sizeof request, .inputs = &x, .input_count = 1};
+  quire_target target;
+  quire_error error;
+  (void)state;
+  quire_target_init(&target, NULL, NULL, QUIRE_ISA_BEST);
+  for (int refused = 0; refused < 2; refused++) {
+    quire_status status = QUIRE_OUT_OF_MEMORY;
+    x.dtype = refused ? QUIRE_INT8 : QUIRE_FLOAT32;
+    for (size_t fail_at = 1; status == QUIRE_OUT_OF_MEMORY && fail_at < 100; fail_at++) {
+      counter count = {.fail_at = fail_at};
+      quire_allocator allocator = {counting_allocate, counting_deallocate, &count};
+      quire_text text;
+      quire_text_init(&text, &allocator);
+      status = quire_plan_explain(manifest, &request, &target, QUIRE_EXPLAIN_TEXT, &allocator,
+                                  &text, &error);
+      if (status == QUIRE_OUT_OF_MEMORY) {
+        assert_int_equal(error.status, QUIRE_OUT_OF_MEMORY);
+        assert_true(count.requests >= fail_at);
+      }
+      quire_text_release(&text);
+      assert_int_equal(count.live, 0);
+    }
+    assert_int_equal(status, refused ? QUIRE_BAD_TYPE : QUIRE_OK);
+  }
+  quire_manifest_destroy(manifest);
+}
+
+/* ---- steps ---- */
+
+/* Each name uses the one before twice: values are remembered, or this takes for ever. */
+static void test_steps(void **state) {
+  quire_manifest *manifest = NULL;
+  json_t *json = fixture_json(manifest_text);
+  json_t *derive = json_object_get(json, "derive");
+  (void)state;
+  json_object_set_new(derive, "n0", json_string("rows"));
+  for (int i = 1; i <= 60; i++) {
+    char name[20];
+    char text[40];
+    (void)snprintf(name, sizeof name, "n%d", i);
+    (void)snprintf(text, sizeof text, "n%d - n%d + 1", i - 1, i - 1);
+    json_object_set_new(derive, name, json_string(text));
+  }
+  json_object_set_new(json, "when", json_pack("[s]", "n60 == 1"));
+  manifest = fixture_load(json);
+  static const char request[] =
+      "{\"inputs\": {\"x\": {\"dtype\": \"float32\", \"shape\": [4, 6]}}, \"attributes\": {}}";
+  fixture_result result =
+      fixture_plan(manifest, request, strlen(request), NULL, QUIRE_ISA_BEST, NULL);
+  assert_int_equal(result.status, QUIRE_OK);
+  fixture_release(&result);
+  quire_manifest_destroy(manifest);
+  json_decref(json);
+}
+
+/* More nodes than a plan may visit: a long field of a shared binding in many passes. */
+static void test_step_limit(void **state) {
+  enum { PASSES = 300, TERMS = 2040 };
+  static const char request[] =
+      "{\"inputs\": {\"x\": {\"dtype\": \"float32\", \"shape\": [4, 6]}}, \"attributes\": {}}";
+  json_t *json = fixture_json(manifest_text);
+  json_t *field = fixture_json("{'params': {'struct': [{'name': 'f', 'type': 'f32'}]}}");
+  json_t *passes = json_array();
+  char text[2 * TERMS + 10] = "rows";
+  (void)state;
+  for (int i = 0; i < TERMS; i++) {
+    memcpy(text + 4 + 2 * i, "+1", 3);
+  }
+  json_t *fields = json_object_get(json_object_get(field, "params"), "struct");
+  json_object_set_new(json_array_get(fields, 0), "value", json_string(text));
+  for (int i = 0; i < PASSES; i++) {
+    json_array_append_new(
+        passes, fixture_json("{'shader': 'a', 'bindings': ['params'], 'dispatch': {'x': 1}}"));
+  }
+  json_object_set_new(json, "bindings", field);
+  json_object_set_new(json_array_get(json_object_get(json, "variants"), 0), "passes", passes);
+  quire_manifest *manifest = fixture_load(json);
+  fixture_result result =
+      fixture_plan(manifest, request, strlen(request), NULL, QUIRE_ISA_BEST, NULL);
+  assert_int_equal(result.status, QUIRE_LIMIT);
+  assert_string_equal(json_string_value(json_object_get(result.json, "stage")), "error");
+  assert_string_equal(json_string_value(json_object_get(result.json, "reason")), "limit");
+  fixture_release(&result);
+  quire_manifest_destroy(manifest);
+  json_decref(json);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_malformed), cmocka_unit_test(test_big_texts),
+      cmocka_unit_test(test_records),   cmocka_unit_test(test_naming),
+      cmocka_unit_test(test_memory),    cmocka_unit_test(test_steps),
+      cmocka_unit_test(test_step_limit)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
