@@ -41,7 +41,6 @@ const quire_pass_binding quire_paged_attention_attend_bindings[QUIRE_ATTEND_BIND
     {"items", QUIRE_DTYPE_BIT(QUIRE_INT64)},
     {"partial_values", QUIRE_DTYPE_BIT(QUIRE_FLOAT32)},
     {"partial_stats", QUIRE_DTYPE_BIT(QUIRE_FLOAT32)},
-    {"params", 0},
 };
 
 /* What all rows of an item share. */

@@ -26,7 +26,6 @@ const quire_pass_binding quire_paged_attention_merge_bindings[QUIRE_MERGE_BINDIN
     {"merge_rows", QUIRE_DTYPE_BIT(QUIRE_INT64)},
     {"partial_values", QUIRE_DTYPE_BIT(QUIRE_FLOAT32)},
     {"partial_stats", QUIRE_DTYPE_BIT(QUIRE_FLOAT32)},
-    {"params", 0},
 };
 
 /* Channels [first_column, + n) of one row and head. */

@@ -36,7 +36,6 @@ const quire_pass_binding quire_paged_attention_scatter_bindings[QUIRE_SCATTER_BI
     {"k_scale", QUIRE_DTYPE_BIT(QUIRE_FLOAT32)},
     {"v_scale", QUIRE_DTYPE_BIT(QUIRE_FLOAT32)},
     {"slots", QUIRE_DTYPE_BIT(QUIRE_INT64)},
-    {"params", 0},
 };
 
 /* One side of the store: new rows, the cache that takes them, its scales. */

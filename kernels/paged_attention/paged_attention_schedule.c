@@ -37,7 +37,6 @@ const quire_pass_binding quire_paged_attention_schedule_bindings[QUIRE_SCHEDULE_
     {"merge_rows", QUIRE_DTYPE_BIT(QUIRE_INT64)},
     {"attend_grid", QUIRE_DTYPE_BIT(QUIRE_UINT32)},
     {"merge_grid", QUIRE_DTYPE_BIT(QUIRE_UINT32)},
-    {"params", 0},
 };
 
 static const int32_t *values_of(const quire_pass *pass, int view) {

@@ -29,7 +29,6 @@ static const quire_pass_binding bindings[] = {
     {"merge_rows", QUIRE_DTYPE_BIT(QUIRE_INT64)},
     {"attend_grid", QUIRE_DTYPE_BIT(QUIRE_UINT32)},
     {"merge_grid", QUIRE_DTYPE_BIT(QUIRE_UINT32)},
-    {"params", 0},
 };
 
 /* PD-V11. */
