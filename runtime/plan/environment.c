@@ -66,8 +66,13 @@ static quire_expr_code load_shape(quire_planning *p, const quire_ref *ref, quire
   }
   if (ref->kind == QUIRE_REF_STRIDES) {
     const quire_plan_tensor *working = quire_planning_working_tensor(p, ref->index);
-    working = working->ndim >= 0 ? working : tensor;
-    return make_list(p, working->strides, working->ndim, value);
+    int64_t strides[QUIRE_MAX_RANK];
+    if (working->ndim >= 0) {
+      return make_list(p, working->strides, working->ndim, value);
+    }
+    /* A buffer of its own whose form the request leaves to the operator is dense. */
+    quire_strides_fill(tensor->shape, tensor->ndim, strides);
+    return make_list(p, strides, tensor->ndim, value);
   }
   const quire_value **shape = &p->shapes[ref->index];
   if (*shape == NULL) {

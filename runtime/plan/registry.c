@@ -65,10 +65,7 @@ static quire_status check_pass(const place *at) {
   for (size_t i = 0; i < at->pass->binding_count; i++) {
     const quire_manifest_binding *binding = &at->pass->bindings[i];
     if (binding->kind == QUIRE_BINDING_UNIFORM) {
-      if (uniforms != NULL) {
-        return MISMATCH(at, "a second struct, %s: native passes take one", binding->name);
-      }
-      uniforms = binding;
+      uniforms = binding; /* load allows one */
       continue;
     }
     if (view >= at->kernel->binding_count) {

@@ -25,7 +25,7 @@ static const struct {
 };
 
 static bool name_is(const char *name, const char *text, size_t length) {
-  return strncmp(name, text, length) == 0 && name[length] == '\0';
+  return name != NULL && strncmp(name, text, length) == 0 && name[length] == '\0';
 }
 
 const char *quire_target_backend(const quire_target *target) {

@@ -16,9 +16,9 @@ static const char manifest_text[] =
     " 'attributes': {'heads': {}, 'scale': {'default': 1}},"
     " 'typeConstraints': {'T': ['float32', 'float16']},"
     " 'tunables': {'WG': {'default': 64}},"
-    " 'derive': {'rows': 'dim(shapes.x, 0)', 'heavy': 'rows + attrs.scale'},"
+    " 'derive': {'count': 'dim(shapes.x, 0)', 'heavy': 'count + attrs.scale'},"
     " 'variants': [{'id': 'gpu', 'passes': [{'id': 'main', 'shader': 'a', 'bindings': ['x', 'o'],"
-    "  'dispatch': {'x': 'rows'}}]}]}";
+    "  'dispatch': {'x': 'count'}}]}]}";
 
 static quire_manifest *load_manifest(void) {
   json_t *json = fixture_json(manifest_text);
@@ -331,7 +331,7 @@ static void test_steps(void **state) {
   json_t *json = fixture_json(manifest_text);
   json_t *derive = json_object_get(json, "derive");
   (void)state;
-  json_object_set_new(derive, "n0", json_string("rows"));
+  json_object_set_new(derive, "n0", json_string("count"));
   for (int i = 1; i <= 60; i++) {
     char name[20];
     char text[40];
@@ -359,10 +359,10 @@ static void test_step_limit(void **state) {
   json_t *json = fixture_json(manifest_text);
   json_t *field = fixture_json("{'params': {'struct': [{'name': 'f', 'type': 'f32'}]}}");
   json_t *passes = json_array();
-  char text[2 * TERMS + 10] = "rows";
+  char text[2 * TERMS + 10] = "count";
   (void)state;
   for (int i = 0; i < TERMS; i++) {
-    memcpy(text + 4 + 2 * i, "+1", 3);
+    memcpy(text + 5 + 2 * i, "+1", 3);
   }
   json_t *fields = json_object_get(json_object_get(field, "params"), "struct");
   json_object_set_new(json_array_get(fields, 0), "value", json_string(text));

@@ -11,11 +11,11 @@ static const char base_manifest[] =
     " 'attributes': {'heads': {'default': 2}, 'scale': {'type': 'float'}},"
     " 'typeConstraints': {'T': ['float32', 'float16']},"
     " 'tunables': {'WG': {'default': 64}},"
-    " 'derive': {'rows': 'dim(shapes.x, 0)'},"
+    " 'derive': {'count': 'dim(shapes.x, 0)'},"
     " 'rules': {'presence': 'T-P', 'rank': 'T-R', 'dtype': 'T-D', 'shape': 'T-S',"
     "  'limit': 'T-L', 'alias': 'T-A'},"
     " 'variants': [{'id': 'gpu', 'passes': [{'id': 'main', 'shader': 'a.wgsl',"
-    "  'bindings': ['x', 'o'], 'dispatch': {'x': 'rows'}}]}]}";
+    "  'bindings': ['x', 'o'], 'dispatch': {'x': 'count'}}]}]}";
 
 static const char base_request[] =
     "{'inputs': {'x': {'dtype': 'float32', 'shape': [4, 6]}}, 'attributes': {}}";
@@ -72,7 +72,7 @@ static void test_statuses(void **state) {
       {"output shape", NULL, "{'outputs': {'o': {'shape': [4, 5]}}}", QUIRE_BAD_SHAPE,
        "{'stage': 'outputs', 'failing': 'outputs.o.shape', 'reason': 'shape'}", "T-S", "output",
        "output: dim 1 is 5, 6 is expected"},
-      {"input shape", "{'inputs': {'n': {'shape': ['rows + 1']}}}",
+      {"input shape", "{'inputs': {'n': {'shape': ['count + 1']}}}",
        "{'inputs': {'n': {'dtype': 'int32', 'shape': [4]}}}", QUIRE_BAD_SHAPE,
        "{'stage': 'inputs', 'failing': 'inputs.n.shape', 'reason': 'shape'}", "T-S", "n",
        "dim 0 is 4, 5 is expected"},
@@ -84,15 +84,16 @@ static void test_statuses(void **state) {
       {"bound by the first input",
        "{'typeConstraints': {'U': ['float16', 'float32']}, 'outputs': {'o': {'dtype': 'U'}}}", NULL,
        QUIRE_OK, "{'outputs': {'o': {'dtype': 'float32'}}}"},
-      {"no variant", "{'when': ['rows == 5']}", NULL, QUIRE_UNSUPPORTED,
-       "{'stage': 'variants', 'failing': 'rows == 5', 'reason': 'false', 'operands': {'rows': 4}}",
-       "", "", "no variant of test.Op fits; the nearest, gpu: rows == 5: 4 == 5 is false"},
+      {"no variant", "{'when': ['count == 5']}", NULL, QUIRE_UNSUPPORTED,
+       "{'stage': 'variants', 'failing': 'count == 5', 'reason': 'false', 'operands': {'count': "
+       "4}}",
+       "", "", "no variant of test.Op fits; the nearest, gpu: count == 5: 4 == 5 is false"},
       {"chain",
-       "{'derive': {'ok': 'rows > 1 and wide', 'wide': 'dim(shapes.x, 1) >= 8'},"
+       "{'derive': {'ok': 'count > 1 and wide', 'wide': 'dim(shapes.x, 1) >= 8'},"
        " 'when': ['ok']}",
        NULL, QUIRE_UNSUPPORTED, "{'because': ['ok', 'wide', 'dim(shapes.x, 1) >= 8']}", "", "",
        "gpu: ok > wide > dim(shapes.x, 1) >= 8: 6 >= 8 is false"},
-      {"alternatives", "{'when': ['rows == 1 or attrs.heads == 3 or present.n']}", NULL,
+      {"alternatives", "{'when': ['count == 1 or attrs.heads == 3 or present.n']}", NULL,
        QUIRE_UNSUPPORTED, NULL, "", "", "4 == 1 or 2 == 3 or false is false"},
       {"not", "{'when': ['not present.x']}", NULL, QUIRE_UNSUPPORTED, NULL, "", "",
        "not present.x: not true is false"},
@@ -120,13 +121,13 @@ static void test_statuses(void **state) {
       {"binding size", NULL, "{'device': {'limits': {'maxStorageBufferBindingSize': 95}}}",
        QUIRE_LIMIT, "{'failing': 'variants.gpu.passes.main.bindings.x'}", "T-L", "x",
        "is 96, the device's limit is 95"},
-      {"shape error", "{'outputs': {'o': {'shape': ['rows', '0 - 1']}}}", NULL, QUIRE_BAD_SHAPE,
+      {"shape error", "{'outputs': {'o': {'shape': ['count', '0 - 1']}}}", NULL, QUIRE_BAD_SHAPE,
        "{'stage': 'error', 'failing': 'outputs.o.shape', 'reason': 'range', 'at': '0 - 1'}", "T-S",
        "output"},
-      {"overflow", "{'outputs': {'o': {'shape': ['rows', '4611686018427387904 * rows']}}}", NULL,
-       QUIRE_LIMIT, "{'stage': 'error', 'reason': 'overflow', 'at': '4611686018427387904 * rows'}",
+      {"overflow", "{'outputs': {'o': {'shape': ['count', '4611686018427387904 * count']}}}", NULL,
+       QUIRE_LIMIT, "{'stage': 'error', 'reason': 'overflow', 'at': '4611686018427387904 * count'}",
        "T-L"},
-      {"shape of itself", "{'outputs': {'o': {'shape': ['rows', 'dim(shapes.o, 1)']}}}", NULL,
+      {"shape of itself", "{'outputs': {'o': {'shape': ['count', 'dim(shapes.o, 1)']}}}", NULL,
        QUIRE_BAD_SHAPE, "{'stage': 'error', 'failing': 'outputs.o.shape', 'reason': 'cycle'}"},
   };
   RUN(cases);
@@ -139,7 +140,7 @@ static void test_contract(void **state) {
   static const fixture_case cases[] = {
       {"holds",
        "{'contract': [{'rule': 'T-V1', 'status': 'BAD_SHAPE', 'subject': 'x',"
-       " 'require': 'rows == 4'}]}",
+       " 'require': 'count == 4'}]}",
        NULL, QUIRE_OK, "{'variant': 'gpu'}"},
       {"values in place of operands",
        "{'contract': [{'rule': 'T-V1', 'status': 'BAD_SHAPE', 'subject': 'x',"
@@ -162,12 +163,12 @@ static void test_contract(void **state) {
        "{'contract': [{'rule': 'T-V1', 'status': 'BAD_VALUE', 'subject': 'x',"
        " 'require': 'attrs.scale > 0'}]}",
        NULL, QUIRE_BAD_VALUE,
-       "{'stage': 'contract', 'reason': 'error', 'error': 'undefined', 'at': 'attrs.scale',"
+       "{'stage': 'contract', 'reason': 'error', 'error': 'undefined', 'at': 'attrs.scale > 0',"
        " 'operands': {}}",
        "T-V1", "query", "error \"undefined\" in attrs.scale"},
       {"a number is not true",
        "{'contract': [{'rule': 'T-V1', 'status': 'BAD_SHAPE', 'subject': 'x',"
-       " 'require': 'rows'}]}",
+       " 'require': 'count'}]}",
        NULL, QUIRE_BAD_SHAPE, "{'reason': 'false'}", "T-V1", "query"},
       {"unsupported",
        "{'contract': [{'rule': 'T-V1', 'status': 'UNSUPPORTED', 'subject': 'x',"
@@ -288,7 +289,7 @@ static void test_tensors(void **state) {
        "may not be the buffer of query"},
       {"alias of an absent input", "{'outputs': {'o': {'mayAlias': 'n'}}}", "{'alias': {'o': 'n'}}",
        QUIRE_BAD_ALIAS, "{'failing': 'outputs.o.alias'}", "T-A", "output", "is absent"},
-      {"alias of another form", "{'outputs': {'o': {'mayAlias': 'x', 'shape': '[rows, 5]'}}}",
+      {"alias of another form", "{'outputs': {'o': {'mayAlias': 'x', 'shape': '[count, 5]'}}}",
        "{'alias': {'o': 'x'}}", QUIRE_BAD_ALIAS, "{'failing': 'outputs.o.alias'}", "T-A", "output",
        "shape or strides"},
       {"optional by a clause", "{'outputs': {'o': {'optional': 'present.n'}}}",
@@ -354,7 +355,7 @@ static void test_variants(void **state) {
 static void test_workgroups(void **state) {
   (void)state;
   static const fixture_case cases[] = {
-      {"shown", PASS("'workgroup': ['rows * 2', 1, 1.5], 'workgroupBytes': 'rows * 10'"), NULL,
+      {"shown", PASS("'workgroup': ['count * 2', 1, 1.5], 'workgroupBytes': 'count * 10'"), NULL,
        QUIRE_OK, "{'passes': [{'workgroup': [8, 1, 1], 'workgroupBytes': 40}]}"},
       {"too wide", PASS("'workgroup': [257, 1, 1]"), NULL, QUIRE_LIMIT,
        "{'stage': 'limits', 'failing': 'variants.gpu.passes.main.workgroup.x'}", "T-L"},
@@ -398,30 +399,30 @@ static void test_hostile(void **state) {
        "{'failing': 'inputs.x', 'reason': 'overflow'}"},
       {"scratch elements",
        "{'variants': [{'id': 'gpu', 'intermediates': [{'id': 't', 'dtype': 'float32',"
-       " 'shape': ['rows * 1152921504606846976', 'rows']}], 'passes': [{'shader': 'a',"
+       " 'shape': ['count * 1152921504606846976', 'count']}], 'passes': [{'shader': 'a',"
        " 'bindings': ['o', 't'], 'dispatch': {'x': 1}}]}]}",
        NULL, QUIRE_LIMIT,
        "{'failing': 'variants.gpu.intermediates.t', 'reason': 'overflow',"
        " 'at': 'element count'}"},
       {"scratch bytes",
        "{'variants': [{'id': 'gpu', 'intermediates': [{'id': 't', 'dtype': 'float32',"
-       " 'shape': 'rows * 1152921504606846976'}], 'passes': [{'shader': 'a',"
+       " 'shape': 'count * 1152921504606846976'}], 'passes': [{'shader': 'a',"
        " 'bindings': ['o', 't'], 'dispatch': {'x': 1}}]}]}",
        NULL, QUIRE_LIMIT,
        "{'failing': 'variants.gpu.intermediates.t', 'reason': 'overflow', 'at': 'byte count'}"},
       {"scratch limit",
        "{'variants': [{'id': 'gpu', 'intermediates': [{'id': 't', 'dtype': 'float32',"
-       " 'shape': 'rows * 10000000'}], 'passes': [{'shader': 'a',"
+       " 'shape': 'count * 10000000'}], 'passes': [{'shader': 'a',"
        " 'bindings': ['o', 't'], 'dispatch': {'x': 1}}]}]}",
        NULL, QUIRE_LIMIT, "{'stage': 'limits', 'failing': 'variants.gpu.intermediates.t'}", "T-L",
        "t", "160000000 bytes"},
       {"nine dimensions",
        "{'outputs': {'o': {'rank': null, 'shape': '[1, 1, 1, 1, 1, 1, 1, 1, 1]'}}}", NULL,
        QUIRE_BAD_SHAPE, "{'failing': 'outputs.o.shape', 'reason': 'range'}"},
-      {"infinite dimension", "{'outputs': {'o': {'shape': ['rows', '1 / 0']}}}", NULL,
+      {"infinite dimension", "{'outputs': {'o': {'shape': ['count', '1 / 0']}}}", NULL,
        QUIRE_BAD_SHAPE, "{'failing': 'outputs.o.shape', 'reason': 'range', 'at': '1 / 0'}"},
-      {"a shape that is no list", "{'outputs': {'o': {'shape': 'rows'}}}", NULL, QUIRE_BAD_SHAPE,
-       "{'failing': 'outputs.o.shape', 'reason': 'type', 'at': 'rows'}"},
+      {"a shape that is no list", "{'outputs': {'o': {'shape': 'count'}}}", NULL, QUIRE_BAD_SHAPE,
+       "{'failing': 'outputs.o.shape', 'reason': 'type', 'at': 'count'}"},
       {"a rank that is no integer", "{'inputs': {'x': {'rank': '5 / 2'}}}", NULL, QUIRE_BAD_SHAPE,
        "{'stage': 'error', 'failing': 'inputs.x.rank', 'reason': 'type', 'at': '5 / 2'}"},
   };
