@@ -159,7 +159,7 @@ static void attributes_have_kinds_and_defaults(void **state) {
         assert_int_equal(type, wanted[i].type);
         assert_int_equal(value.type, wanted[i].default_type);
         assert_true(value.type != QUIRE_VALUE_TYPE_INT || value.i == wanted[i].i);
-        assert_true(value.type != QUIRE_VALUE_TYPE_FLOAT || value.f == wanted[i].f);
+        assert_true(value.type != QUIRE_VALUE_TYPE_FLOAT || (float)value.f == (float)wanted[i].f);
         assert_true(value.type != QUIRE_VALUE_TYPE_STRING || strcmp(value.s, wanted[i].s) == 0);
       }
     }

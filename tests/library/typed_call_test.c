@@ -340,7 +340,9 @@ static void scale_not_finite(paged_case *data) {
   data->args.scale = INFINITY;
 }
 static void one_cache_output(paged_case *data) {
+  static float other[16];
   data->args.key_cache_out = data->args.key_cache;
+  data->args.key_cache_out.data = other;
 }
 static void length_beyond_table(paged_case *data) {
   data->past[0] = 4;
