@@ -22,34 +22,29 @@ static quire_wholeness literal_wholeness(const quire_value *value) {
                                              : QUIRE_WHOLENESS_UNKNOWN;
 }
 
-static quire_wholeness ref_wholeness(const quire_ref *ref, quire_wholeness_function *derived,
+static quire_wholeness ref_wholeness(const quire_ref *ref, quire_wholeness_function *known_ref,
                                      void *user) {
   switch (ref->kind) {
     case QUIRE_REF_RANK:
     case QUIRE_REF_LIMIT:
     case QUIRE_REF_FOLD_WIDTH:
+    case QUIRE_REF_SHAPE: /* lists count by their elements */
+    case QUIRE_REF_STRIDES:
       return QUIRE_WHOLE;
     default:
-      return derived == NULL ? QUIRE_WHOLENESS_UNKNOWN : derived(user, ref);
+      return known_ref == NULL ? QUIRE_WHOLENESS_UNKNOWN : known_ref(user, ref);
   }
 }
 
 static quire_wholeness call_wholeness(const quire_expr *expr, const quire_node *node,
                                       const uint8_t *known) {
-  const quire_node *argument = &expr->nodes[node->first];
   switch ((quire_function)node->operand) {
     case QUIRE_FUNCTION_MIN:
     case QUIRE_FUNCTION_MAX:
       return weakest(expr, known, node->first);
-    case QUIRE_FUNCTION_DIM:
-    case QUIRE_FUNCTION_NUMEL: {
-      bool shape = argument->op == QUIRE_OP_LOAD &&
-                   (expr->refs[argument->operand].kind == QUIRE_REF_SHAPE ||
-                    expr->refs[argument->operand].kind == QUIRE_REF_STRIDES);
-      return shape ? QUIRE_WHOLE : QUIRE_WHOLENESS_UNKNOWN;
-    }
-    case QUIRE_FUNCTION_POW:
-      return QUIRE_WHOLENESS_UNKNOWN;
+    case QUIRE_FUNCTION_DIM: /* the axis does not matter */
+    case QUIRE_FUNCTION_NUMEL:
+      return (quire_wholeness)known[node->first];
     case QUIRE_FUNCTION_FLOOR:
     case QUIRE_FUNCTION_CEIL:
     case QUIRE_FUNCTION_CEIL_DIV:
@@ -62,13 +57,13 @@ static quire_wholeness call_wholeness(const quire_expr *expr, const quire_node *
 }
 
 static quire_wholeness node_wholeness(const quire_expr *expr, const quire_node *node,
-                                      const uint8_t *known, quire_wholeness_function *derived,
+                                      const uint8_t *known, quire_wholeness_function *known_ref,
                                       void *user) {
   switch ((quire_op)node->op) {
     case QUIRE_OP_LITERAL:
       return literal_wholeness(&expr->literals[node->operand]);
     case QUIRE_OP_LOAD:
-      return ref_wholeness(&expr->refs[node->operand], derived, user);
+      return ref_wholeness(&expr->refs[node->operand], known_ref, user);
     case QUIRE_OP_DIVIDE:
       return QUIRE_FRACTIONAL;
     case QUIRE_OP_FLOOR_DIVIDE:
@@ -80,6 +75,7 @@ static quire_wholeness node_wholeness(const quire_expr *expr, const quire_node *
     case QUIRE_OP_REMAINDER:
     case QUIRE_OP_AND:
     case QUIRE_OP_OR:
+    case QUIRE_OP_LIST:
       return weakest(expr, known, node->first);
     case QUIRE_OP_CHOICE: /* the condition does not matter */
       return weakest(expr, known, expr->nodes[node->first].next);
@@ -90,18 +86,27 @@ static quire_wholeness node_wholeness(const quire_expr *expr, const quire_node *
   }
 }
 
-quire_wholeness quire_expr_wholeness(const quire_expr *expr, quire_wholeness_function *derived,
-                                     void *user) {
-  uint8_t known[QUIRE_EXPR_MAX_LENGTH];
-  if (expr->constant) {
-    return literal_wholeness(&expr->value);
-  }
+static quire_wholeness analyse(const quire_expr *expr, uint8_t *known,
+                               quire_wholeness_function *known_ref, void *user) {
   for (int32_t i = 0; i < expr->node_count; ++i) { /* children come first */
-    known[i] = (uint8_t)node_wholeness(expr, &expr->nodes[i], known, derived, user);
+    known[i] = (uint8_t)node_wholeness(expr, &expr->nodes[i], known, known_ref, user);
   }
   return (quire_wholeness)known[expr->node_count - 1];
 }
 
+quire_wholeness quire_expr_wholeness(const quire_expr *expr, quire_arena *arena,
+                                     quire_wholeness_function *known_ref, void *user) {
+  if (expr->constant && expr->value.kind != QUIRE_VALUE_LIST) {
+    return literal_wholeness(&expr->value);
+  }
+  uint8_t *known = quire_arena_alloc(arena, (size_t)expr->node_count);
+  return known == NULL ? QUIRE_WHOLENESS_UNKNOWN : analyse(expr, known, known_ref, user);
+}
+
 bool quire_expr_is_whole(const quire_expr *expr) {
-  return quire_expr_wholeness(expr, NULL, NULL) == QUIRE_WHOLE;
+  uint8_t known[QUIRE_EXPR_MAX_LENGTH];
+  if (expr->constant && expr->value.kind != QUIRE_VALUE_LIST) {
+    return literal_wholeness(&expr->value) == QUIRE_WHOLE;
+  }
+  return analyse(expr, known, NULL, NULL) == QUIRE_WHOLE;
 }

@@ -11,11 +11,11 @@ typedef enum quire_wholeness {
   QUIRE_FRACTIONAL         /* a quotient or a literal with a fraction arrives */
 } quire_wholeness;
 
-/* Says what is known of a reference's value. */
+/* Says what is known of the value of a derived name, attribute, tunable, ... */
 typedef quire_wholeness quire_wholeness_function(void *user, const quire_ref *ref);
 
-/* derived may be NULL: nothing is known of names. */
-quire_wholeness quire_expr_wholeness(const quire_expr *expr, quire_wholeness_function *derived,
-                                     void *user);
+/* A list is as whole as its elements. known_ref may be NULL: nothing is known. */
+quire_wholeness quire_expr_wholeness(const quire_expr *expr, quire_arena *arena,
+                                     quire_wholeness_function *known_ref, void *user);
 
 #endif

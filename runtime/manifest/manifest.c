@@ -56,7 +56,8 @@ static void load_top(quire_loader *loader) {
   quire_json_place derive = quire_json_member(&root, "derive");
   quire_json_place when = quire_json_member(&root, "when");
   quire_json_place requires = quire_json_member(&root, "requires");
-  if (!quire_loader_object(loader, loader->root, &root, members)) {
+  quire_loader_object(loader, loader->root, &root, members);
+  if (!json_is_object(loader->root)) {
     return;
   }
   load_identity(loader);

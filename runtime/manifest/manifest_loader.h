@@ -53,6 +53,7 @@ typedef struct quire_loader {
   quire_name_list limits;
   quire_name_list adapter_keys;
   json_t *shared; /* `bindings` */
+  bool *asked;    /* by tensor key: some text asks whether it is present */
 } quire_loader;
 
 /* ---- manifest_findings.c ---- */

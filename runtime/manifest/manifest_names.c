@@ -166,8 +166,9 @@ static int32_t find_key(const quire_manifest *manifest, quire_path_part part) {
   return -1;
 }
 
-static const char *resolve_tensor(const quire_manifest *manifest, quire_ref_kind kind,
+static const char *resolve_tensor(const quire_loader *loader, quire_ref_kind kind,
                                   const quire_path_part *parts, size_t count, quire_ref *ref) {
+  const quire_manifest *manifest = loader->manifest;
   ref->kind = kind;
   if (count != (kind == QUIRE_REF_ALIASED ? 3 : 2)) {
     return kind == QUIRE_REF_ALIASED ? "must be aliased.OUTPUT.INPUT" : "too many parts";
@@ -177,6 +178,7 @@ static const char *resolve_tensor(const quire_manifest *manifest, quire_ref_kind
     return "unknown tensor";
   }
   const quire_manifest_key *key = &manifest->keys[ref->index];
+  loader->asked[ref->index] = loader->asked[ref->index] || kind == QUIRE_REF_PRESENT;
   if (kind == QUIRE_REF_BOUND && (key->input < 0 || key->output < 0)) {
     return "`bound` is for tensors that are updated in place";
   }
@@ -263,7 +265,7 @@ static const char *resolve_path(const quire_scope *scope, const quire_path_part 
   const quire_path_part *space = &parts[0];
   for (size_t i = 0; i < sizeof tensors / sizeof *tensors; ++i) {
     if (same(tensors[i].space, space->text, space->length)) {
-      return resolve_tensor(scope->loader->manifest, tensors[i].kind, parts, count, ref);
+      return resolve_tensor(scope->loader, tensors[i].kind, parts, count, ref);
     }
   }
   for (size_t i = 0; i < sizeof declared / sizeof *declared; ++i) {

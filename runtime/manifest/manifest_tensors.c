@@ -172,7 +172,9 @@ void quire_load_tensor_names(quire_loader *loader) {
   manifest->outputs = outputs;
   quire_manifest_key *keys =
       quire_loader_array(loader, manifest->input_count + manifest->output_count, sizeof *keys);
-  if (keys == NULL) {
+  loader->asked = quire_loader_scratch(loader, manifest->input_count + manifest->output_count,
+                                       sizeof *loader->asked);
+  if (keys == NULL || loader->asked == NULL) {
     manifest->input_count = 0;
     manifest->output_count = 0;
     return;

@@ -294,6 +294,9 @@ static void constants_are_known(void **state) {
       {"8 / 2", true, QUIRE_WHOLE},
       {"9223372036854775807 + 1", false, QUIRE_WHOLE},
       {"attrs.i", false, QUIRE_WHOLENESS_UNKNOWN},
+      {"[dim(shapes.x, 0), 7 / 2]", false, QUIRE_FRACTIONAL},
+      {"[3, dim(shapes.x, 0)]", false, QUIRE_WHOLE},
+      {"shapes.x", false, QUIRE_WHOLE},
       {"f16Ok('f32')", false, QUIRE_WHOLENESS_UNKNOWN},
       {"dim(shapes.x, 0) / 2", false, QUIRE_FRACTIONAL},
       {"floor(dim(shapes.x, 0) / 2) + 1", false, QUIRE_WHOLE},
@@ -312,8 +315,9 @@ static void constants_are_known(void **state) {
         environment_compile(&world, rows[i].text, strlen(rows[i].text), &error);
     assert_non_null(expr);
     if (quire_expr_is_constant(expr, &value) != rows[i].constant ||
-        quire_expr_wholeness(expr, NULL, NULL) != rows[i].wholeness) {
-      fail_msg("%s: wholeness %d", rows[i].text, (int)quire_expr_wholeness(expr, NULL, NULL));
+        quire_expr_wholeness(expr, &world.arena, NULL, NULL) != rows[i].wholeness) {
+      fail_msg("%s: wholeness %d", rows[i].text,
+               (int)quire_expr_wholeness(expr, &world.arena, NULL, NULL));
     }
     assert_int_equal(quire_expr_is_whole(expr), rows[i].wholeness == QUIRE_WHOLE);
   }
