@@ -52,7 +52,10 @@ static int8_t quantise(float value, float scale) {
   if (!(q > -128.0f)) {
     return q <= -128.0f ? -128 : 0;
   }
-  return q < 127.0f ? (int8_t)q : 127;
+  if (q < 127.0f) {
+    return (int8_t)q;
+  }
+  return INT8_MAX;
 }
 
 static void store_quantised(const scatter_side *side, const char *source, int64_t head,

@@ -47,8 +47,8 @@ static void expect(const char *name, float got, float want, float tolerance) {
 
 /* All cases in one call of shape [4, 2, 2]: N, H. */
 static void run(quire_dtype dtype, const void *a, const float *lse_a, const void *b,
-                const float *lse_b, void *output, float *lse) {
-  const void *data[6] = {a, lse_a, b, lse_b, output, lse};
+                const float *lse_b, void *output, void *lse) {
+  const void *const data[6] = {a, lse_a, b, lse_b, output, lse};
   quire_view views[6];
   memset(views, 0, sizeof views);
   for (size_t i = 0; i < 6; ++i) {

@@ -119,7 +119,7 @@ static void clear(state *s, int64_t size) {
 static void walk(const exact_row *row, state *piece, state *group, state *whole) {
   const int64_t length = row->piece_length > 0 ? row->piece_length : 512;
   const int64_t origin = row->piece_length > 0 ? row->first : 0;
-  const int64_t group_length = row->piece_length > 0 ? length : 16 * 512;
+  const int64_t group_length = row->piece_length > 0 ? length : INT64_C(16) * 512;
   clear(whole, row->size);
   for (int64_t g = origin; g < row->end; g += group_length) {
     clear(group, row->size);

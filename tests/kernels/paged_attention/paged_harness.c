@@ -88,6 +88,7 @@ static void *need(size_t count, size_t size) {
 }
 
 static void scratch_init(const paged_call *call, scratch *s) {
+  memset(s, 0, sizeof *s);
   int64_t pieces = (call->columns * call->block_size + 511) / 512;
   if (call->partial_blocks > pieces) {
     pieces = call->partial_blocks;
@@ -363,7 +364,9 @@ static void reference_at(const paged_call *call, const row_place *place, void *u
 }
 
 void paged_reference(const paged_call *call, double *output, double *lse) {
-  reference_results results = {output, lse};
+  reference_results results;
+  results.output = output;
+  results.lse = lse;
   for_each_row(call, reference_at, &results);
 }
 
@@ -441,7 +444,9 @@ static void exact_at(const paged_call *call, const row_place *place, void *user)
 }
 
 void paged_exact(const paged_call *call, void *output, float *lse) {
-  exact_results results = {output, lse};
+  exact_results results;
+  results.output = output;
+  results.lse = lse;
   for_each_row(call, exact_at, &results);
 }
 

@@ -120,9 +120,15 @@ static void fill_pattern(float *data, int64_t n, int64_t mult) {
   }
 }
 
+#define T INT64_C(1024)
+#define P INT64_C(16)
+#define D INT64_C(64)
+#define KV INT64_C(2)
+#define H INT64_C(4)
+#define C INT64_C(64)
+
 static void test_pattern(void **state) {
   (void)state;
-  enum { T = 1024, P = 16, D = 64, KV = 2, H = 4, C = 64 };
   float *keys = calloc(KV * C * P * D, sizeof(float));
   float *values = calloc(KV * C * P * D, sizeof(float));
   assert_true(keys != NULL && values != NULL);
@@ -177,15 +183,21 @@ static void test_pattern(void **state) {
   free(values);
 }
 
+#define ROWS INT64_C(5)
+#define HEADS INT64_C(6)
+#define KV_HEADS INT64_C(2)
+#define SIZE INT64_C(24)
+#define PAGES INT64_C(40)
+#define PAGE INT64_C(32)
+#define COLUMNS INT64_C(300)
+
 /* Random rows that share pages: batch, division and blocks against the written order. */
 typedef struct batch {
   paged_call call;
   float *query, *keys, *values, *output, *lse;
-  int32_t table[5 * 300], lengths[5];
-  float sink[6];
+  int32_t table[ROWS * COLUMNS], lengths[ROWS];
+  float sink[HEADS];
 } batch;
-
-enum { ROWS = 5, HEADS = 6, KV_HEADS = 2, SIZE = 24, PAGES = 40, PAGE = 32, COLUMNS = 300 };
 
 static void batch_init(batch *b) {
   memset(b, 0, sizeof *b);
