@@ -9,7 +9,7 @@ work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
 
 # Comments away, one line, then the last word before the bracket of each QUIRE_API declaration.
 cat "$source_dir"/include/quire/*.h | tr '\n' ' ' | sed -E 's|/\*([^*]\|\*+[^*/])*\*+/| |g' |
-  grep -oE 'QUIRE_API [^;(#]*\(' | sed -E 's/.*[ *](quire_[a-z0-9_]+) *\($/\1/' | sort -u >"$work/declared"
+  grep -oE 'QUIRE_API [^;(#]*\(' | sed -E 's/.*[ *](quire_[a-z0-9_]+) *\($/\1/' | grep '^quire_' | sort -u >"$work/declared"
 nm -D --defined-only "$shared" | awk '{ print $NF }' | sed 's/@.*//' | grep -v '^__' | sort -u >"$work/exported"
 
 [ -s "$work/declared" ] || { echo "no declarations found"; exit 1; }
