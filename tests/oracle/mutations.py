@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from hypothesis import strategies as st
 
 from oracle.case_file import Case
-from oracle.paged_cases import Draw
 from oracle.tensors import STORAGE, Tensor
 
 
@@ -306,11 +305,17 @@ TABLES: dict[str, list[Mutation]] = {
 }
 
 
-@st.composite
-def illegal(draw: Draw, legal: st.SearchStrategy[Case]) -> Case:
-    case = draw(legal)
-    mutation = draw(st.sampled_from([m for m in TABLES[case.op] if m.fits(case)]))
-    case.expect, case.tolerance, case.outputs = {}, {}, None
-    mutation.apply(case)
-    case.error, case.note = mutation.status, mutation.name
-    return case
+def illegal_cases(legal: list[Case], per_mutation: int) -> list[Case]:
+    """Every mutation of the operator's table, applied to some of the cases that it fits."""
+    out: list[Case] = []
+    for number, mutation in enumerate(TABLES[legal[0].op]):
+        start = number * per_mutation % len(legal)
+        turned = legal[start:] + legal[:start]
+        fitting = [case for case in turned if mutation.fits(case)][:per_mutation]
+        assert fitting, f"no case for: {mutation.name}"
+        for case in copy.deepcopy(fitting):
+            case.expect, case.tolerance, case.outputs = {}, {}, None
+            mutation.apply(case)
+            case.error, case.note = mutation.status, mutation.name
+            out.append(case)
+    return out

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from oracle import decode_cases, linear_cases, paged_cases
 from oracle.case_file import Case
 from oracle.command_line import check, write_folder
-from oracle.mutations import illegal
+from oracle.mutations import illegal_cases
 
 SEED = int(os.environ.get("QUIRE_TEST_SEED", "20240611"))
 BATCH = 50
@@ -68,4 +68,5 @@ def test_legal_requests(operator: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("operator", LEGAL)
 def test_illegal_requests(operator: str, tmp_path: Path) -> None:
     count = settings.default.max_examples
-    check_in_batches(tmp_path, draw_cases(illegal(LEGAL[operator]), count))
+    legal = draw_cases(LEGAL[operator], count)
+    check_in_batches(tmp_path, illegal_cases(legal, max(3, count // 60)))

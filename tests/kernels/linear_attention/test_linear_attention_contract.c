@@ -18,7 +18,7 @@
 #define I32 QUIRE_INT32
 #define BIG ((int64_t)1 << 31)
 
-enum { MAX_CHANGES = 4, MAX_TENSORS = 16, ABSENT = -1 };
+enum { MAX_CHANGES = 6, MAX_TENSORS = 16, ABSENT = -1 };
 
 /* A tensor given, changed or (ndim ABSENT) taken away. */
 typedef struct tensor_change {
@@ -132,10 +132,10 @@ static const contract_row contrib_rows[] = {
     {QUIRE_BAD_SHAPE, "LA-V10", "present_state", {{0}}, {{"present_state", F32, 4, {2, 2, 8, 7}, NULL}}},
     {QUIRE_BAD_SHAPE, "LA-V11", "state_window", {INT("state_window", 2), TEXT("update_rule", "linear")},
      {{"query", F32, 3, {2, 0, 32}, NULL}, {"key", F32, 3, {2, 0, 16}, NULL},
-      {"value", F32, 3, {2, 0, 12}, NULL}, NO_TENSOR("past_state")}},
+      {"value", F32, 3, {2, 0, 12}, NULL}, NO_TENSOR("past_state"), NO_TENSOR("decay"), NO_TENSOR("beta")}},
     {QUIRE_LIMIT, "LA-V12", NULL, {TEXT("update_rule", "linear")},
      {{"query", F32, 3, {BIG, BIG, 32}, NULL}, {"key", F32, 3, {BIG, BIG, 16}, NULL},
-      {"value", F32, 3, {BIG, BIG, 12}, NULL}, NO_TENSOR("past_state")}},
+      {"value", F32, 3, {BIG, BIG, 12}, NULL}, NO_TENSOR("past_state"), NO_TENSOR("decay"), NO_TENSOR("beta")}},
     /* aliases */
     {QUIRE_OK, "", "", {{0}}, {{"present_state", F32, 4, {2, 2, 8, 6}, "past_state"}}},
     {QUIRE_BAD_ALIAS, "LA-V13", "present_state", {INT("state_window", 2)},
