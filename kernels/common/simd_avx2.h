@@ -1,0 +1,140 @@
+/* The SIMD vocabulary on AVX2 with FMA and F16C: 8 lanes. */
+#ifndef QUIRE_KERNELS_SIMD_AVX2_H
+#define QUIRE_KERNELS_SIMD_AVX2_H
+
+#include <immintrin.h>
+
+enum { VEC_LANES = 8 };
+typedef __m256 vec;
+typedef __m256 vec_mask; /* all bits of a lane set, or none */
+
+/* The first n lanes (n <= 8). */
+static inline __m256i vec_first(size_t n) {
+  const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), lane);
+}
+
+static inline vec vec_zero(void) {
+  return _mm256_setzero_ps();
+}
+static inline vec vec_set(float x) {
+  return _mm256_set1_ps(x);
+}
+static inline vec vec_load(const float *p) {
+  return _mm256_loadu_ps(p);
+}
+static inline vec vec_load_first(const float *p, size_t n) {
+  return _mm256_maskload_ps(p, vec_first(n));
+}
+static inline void vec_store(float *p, vec x) {
+  _mm256_storeu_ps(p, x);
+}
+static inline void vec_store_first(float *p, size_t n, vec x) {
+  _mm256_maskstore_ps(p, vec_first(n), x);
+}
+
+/* Masked loads know 4-byte lanes only: narrower rows end in a copy. */
+static inline __m128i vec_copy_first(const void *p, size_t bytes) {
+  unsigned char copy[16] = {0};
+  memcpy(copy, p, bytes);
+  return _mm_loadu_si128((const __m128i *)(const void *)copy);
+}
+
+static inline vec vec_load_f16(const uint16_t *p) {
+  return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p));
+}
+static inline vec vec_load_first_f16(const uint16_t *p, size_t n) {
+  return n == VEC_LANES ? vec_load_f16(p) : _mm256_cvtph_ps(vec_copy_first(p, 2 * n));
+}
+static inline vec vec_widen_bf16(__m128i bits) {
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
+}
+static inline vec vec_load_bf16(const uint16_t *p) {
+  return vec_widen_bf16(_mm_loadu_si128((const __m128i *)(const void *)p));
+}
+static inline vec vec_load_first_bf16(const uint16_t *p, size_t n) {
+  return n == VEC_LANES ? vec_load_bf16(p) : vec_widen_bf16(vec_copy_first(p, 2 * n));
+}
+static inline vec vec_load_i8(const int8_t *p) {
+  return _mm256_cvtepi32_ps(
+      _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p)));
+}
+static inline vec vec_load_first_i8(const int8_t *p, size_t n) {
+  return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(vec_copy_first(p, n)));
+}
+
+static inline void vec_store_first_f16(uint16_t *p, size_t n, vec x) {
+  uint16_t halves[8];
+  _mm_storeu_si128((__m128i *)(void *)halves,
+                   _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+  memcpy(p, halves, n * sizeof *p);
+}
+static inline void vec_store_first_bf16(uint16_t *p, size_t n, vec x) {
+  const __m256i bits = _mm256_castps_si256(x);
+  const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+  const __m256i rounded = _mm256_srli_epi32(
+      _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)), odd), 16);
+  const __m256i quiet = _mm256_or_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(0x40));
+  const __m256 nan = _mm256_cmp_ps(x, x, _CMP_UNORD_Q);
+  const __m256i words = _mm256_blendv_epi8(rounded, quiet, _mm256_castps_si256(nan));
+  uint16_t halves[8];
+  _mm_storeu_si128((__m128i *)(void *)halves, _mm_packus_epi32(_mm256_castsi256_si128(words),
+                                                               _mm256_extracti128_si256(words, 1)));
+  memcpy(p, halves, n * sizeof *p);
+}
+
+static inline vec vec_add(vec a, vec b) {
+  return _mm256_add_ps(a, b);
+}
+static inline vec vec_sub(vec a, vec b) {
+  return _mm256_sub_ps(a, b);
+}
+static inline vec vec_mul(vec a, vec b) {
+  return _mm256_mul_ps(a, b);
+}
+static inline vec vec_div(vec a, vec b) {
+  return _mm256_div_ps(a, b);
+}
+static inline vec vec_fma(vec a, vec b, vec c) {
+  return _mm256_fmadd_ps(a, b, c);
+}
+static inline vec vec_fnmadd(vec a, vec b, vec c) {
+  return _mm256_fnmadd_ps(a, b, c);
+}
+static inline vec vec_max(vec a, vec b) {
+  return _mm256_max_ps(b, a);
+}
+static inline vec vec_abs(vec x) {
+  return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), x);
+}
+/* The magnitude of a with the sign of b. */
+static inline vec vec_copysign(vec a, vec b) {
+  const vec sign = _mm256_set1_ps(-0.0f);
+  return _mm256_or_ps(_mm256_andnot_ps(sign, a), _mm256_and_ps(sign, b));
+}
+
+static inline vec_mask vec_less(vec a, vec b) {
+  return _mm256_cmp_ps(a, b, _CMP_LT_OQ);
+}
+static inline vec_mask vec_equal(vec a, vec b) {
+  return _mm256_cmp_ps(a, b, _CMP_EQ_OQ);
+}
+static inline vec vec_select(vec_mask mask, vec yes, vec no) {
+  return _mm256_blendv_ps(no, yes, mask);
+}
+
+/* 2^n for the n in the low bits of t = n + 1.5 * 2^23. */
+static inline vec vec_power_of_low_bits(vec t) {
+  return _mm256_castsi256_ps(
+      _mm256_slli_epi32(_mm256_add_epi32(_mm256_castps_si256(t), _mm256_set1_epi32(127)), 23));
+}
+
+/* The lane tree of NU-3, from the first 8 lanes and the last 8. */
+static inline float vec_tree16(const vec *parts) {
+  const vec eight = _mm256_add_ps(parts[0], parts[1]);
+  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
+
+#endif

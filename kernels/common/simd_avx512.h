@@ -1,0 +1,129 @@
+/* The SIMD vocabulary on AVX-512 (F, BW, VL, DQ): 16 lanes. */
+#ifndef QUIRE_KERNELS_SIMD_AVX512_H
+#define QUIRE_KERNELS_SIMD_AVX512_H
+
+#include <immintrin.h>
+
+enum { VEC_LANES = 16 };
+typedef __m512 vec;
+typedef __mmask16 vec_mask;
+
+/* The first n lanes (n <= 16). */
+static inline vec_mask vec_first(size_t n) {
+  return (vec_mask)((1u << n) - 1u);
+}
+
+static inline vec vec_zero(void) {
+  return _mm512_setzero_ps();
+}
+static inline vec vec_set(float x) {
+  return _mm512_set1_ps(x);
+}
+static inline vec vec_load(const float *p) {
+  return _mm512_loadu_ps(p);
+}
+static inline vec vec_load_first(const float *p, size_t n) {
+  return _mm512_maskz_loadu_ps(vec_first(n), p);
+}
+static inline void vec_store(float *p, vec x) {
+  _mm512_storeu_ps(p, x);
+}
+static inline void vec_store_first(float *p, size_t n, vec x) {
+  _mm512_mask_storeu_ps(p, vec_first(n), x);
+}
+
+static inline vec vec_load_f16(const uint16_t *p) {
+  return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)p));
+}
+static inline vec vec_load_first_f16(const uint16_t *p, size_t n) {
+  return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(vec_first(n), p));
+}
+static inline vec vec_widen_bf16(__m256i bits) {
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
+}
+static inline vec vec_load_bf16(const uint16_t *p) {
+  return vec_widen_bf16(_mm256_loadu_si256((const __m256i *)(const void *)p));
+}
+static inline vec vec_load_first_bf16(const uint16_t *p, size_t n) {
+  return vec_widen_bf16(_mm256_maskz_loadu_epi16(vec_first(n), p));
+}
+static inline vec vec_load_i8(const int8_t *p) {
+  return _mm512_cvtepi32_ps(
+      _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p)));
+}
+static inline vec vec_load_first_i8(const int8_t *p, size_t n) {
+  return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(vec_first(n), p)));
+}
+
+static inline void vec_store_first_f16(uint16_t *p, size_t n, vec x) {
+  _mm256_mask_storeu_epi16(p, vec_first(n),
+                           _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+static inline void vec_store_first_bf16(uint16_t *p, size_t n, vec x) {
+  const __m512i bits = _mm512_castps_si512(x);
+  const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+  const __m512i rounded = _mm512_srli_epi32(
+      _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd), 16);
+  const __m512i quiet = _mm512_or_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(0x40));
+  const vec_mask nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
+  _mm256_mask_storeu_epi16(p, vec_first(n),
+                           _mm512_cvtepi32_epi16(_mm512_mask_mov_epi32(rounded, nan, quiet)));
+}
+
+static inline vec vec_add(vec a, vec b) {
+  return _mm512_add_ps(a, b);
+}
+static inline vec vec_sub(vec a, vec b) {
+  return _mm512_sub_ps(a, b);
+}
+static inline vec vec_mul(vec a, vec b) {
+  return _mm512_mul_ps(a, b);
+}
+static inline vec vec_div(vec a, vec b) {
+  return _mm512_div_ps(a, b);
+}
+static inline vec vec_fma(vec a, vec b, vec c) {
+  return _mm512_fmadd_ps(a, b, c);
+}
+static inline vec vec_fnmadd(vec a, vec b, vec c) {
+  return _mm512_fnmadd_ps(a, b, c);
+}
+static inline vec vec_max(vec a, vec b) {
+  return _mm512_max_ps(b, a);
+}
+
+static inline vec vec_abs(vec x) {
+  return _mm512_abs_ps(x);
+}
+/* The magnitude of a with the sign of b. */
+static inline vec vec_copysign(vec a, vec b) {
+  const vec sign = _mm512_set1_ps(-0.0f);
+  return _mm512_or_ps(_mm512_andnot_ps(sign, a), _mm512_and_ps(sign, b));
+}
+
+static inline vec_mask vec_less(vec a, vec b) {
+  return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ);
+}
+static inline vec_mask vec_equal(vec a, vec b) {
+  return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ);
+}
+static inline vec vec_select(vec_mask mask, vec yes, vec no) {
+  return _mm512_mask_blend_ps(mask, no, yes);
+}
+
+/* 2^n for the n in the low bits of t = n + 1.5 * 2^23. */
+static inline vec vec_power_of_low_bits(vec t) {
+  return _mm512_castsi512_ps(
+      _mm512_slli_epi32(_mm512_add_epi32(_mm512_castps_si512(t), _mm512_set1_epi32(127)), 23));
+}
+
+/* The lane tree of NU-3. */
+static inline float vec_tree16(const vec *parts) {
+  const __m256 eight =
+      _mm256_add_ps(_mm512_castps512_ps256(parts[0]), _mm512_extractf32x8_ps(parts[0], 1));
+  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
+
+#endif
