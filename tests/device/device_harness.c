@@ -28,6 +28,15 @@ static const char columns_text[] =
     "    [{\"name\": \"factor\", \"type\": \"f32\", \"value\": \"attrs.factor\"}]}],"
     "   \"dispatch\": {\"x\": \"dim(shapes.x, 1)\"}}]}]}";
 
+static const char shift_text[] =
+    "{\"domain\": \"test\", \"name\": \"Shift\", \"sinceVersion\": 1,"
+    " \"inputs\": {\"x\": {\"dtype\": \"float32\", \"rank\": 3}},"
+    " \"outputs\": {\"y\": {\"dtype\": \"float32\", \"shape\": \"shapes.x\"}},"
+    " \"variants\": [{\"id\": \"cells\", \"requires\": {\"backend\": \"cpu\"},"
+    "  \"passes\": [{\"id\": \"shift\", \"native\": \"test_shift\", \"bindings\": [\"x\", \"y\"],"
+    "   \"dispatch\": {\"x\": \"dim(shapes.x, 2)\", \"y\": \"dim(shapes.x, 1)\","
+    "    \"z\": \"dim(shapes.x, 0)\"}}]}]}";
+
 static const char append_text[] =
     "{\"domain\": \"test\", \"name\": \"Append\", \"sinceVersion\": 1,"
     " \"inputs\": {\"cache\": {\"dtype\": \"float32\", \"rank\": 3},"
@@ -84,6 +93,18 @@ static quire_status scale(const quire_pass *pass, const size_t item[3]) {
     ((float *)y->data)[row * y->stride[0] + i * y->stride[1]] =
         factor * ((const float *)x->data)[row * x->stride[0] + i * x->stride[1]];
   }
+  return QUIRE_OK;
+}
+
+/* Item (x, y, z) is one cell: all of them come out only if every item is run. */
+static quire_status shift(const quire_pass *pass, const size_t item[3]) {
+  for (int i = 0; i < 3; i++) {
+    if (item[i] >= pass->grid[i]) {
+      return QUIRE_INTERNAL;
+    }
+  }
+  *at3(&pass->views[1], (int64_t)item[2], (int64_t)item[1], (int64_t)item[0]) =
+      *at3(&pass->views[0], (int64_t)item[2], (int64_t)item[1], (int64_t)item[0]) + 1;
   return QUIRE_OK;
 }
 
@@ -166,6 +187,8 @@ static const quire_pass_binding sum_bindings[] = {{"cache", F32}, {"hits", U32},
 static const quire_implementation implementations[] = {
     {"test_scale", "test_scale__scalar", scale_bindings, 2, "factor:f32", 0, QUIRE_ISA_SCALAR,
      QUIRE_PRECISION_EXACT, 0, scale},
+    {"test_shift", "test_shift__scalar", scale_bindings, 2, "", 0, QUIRE_ISA_SCALAR,
+     QUIRE_PRECISION_EXACT, 0, shift},
     {"test_append_schedule", "test_append_schedule__scalar", schedule_bindings, 4, "", 0,
      QUIRE_ISA_SCALAR, QUIRE_PRECISION_EXACT, 0, append_schedule},
     {"test_append", "test_append__scalar", append_bindings, 4, "step:f32", 0, QUIRE_ISA_SCALAR,
@@ -239,6 +262,7 @@ void harness_open(harness *h, size_t threads) {
   h->owner.release = release_owner;
   load(h, &h->scale, scale_text);
   load(h, &h->columns, columns_text);
+  load(h, &h->shift, shift_text);
   load(h, &h->append, append_text);
   quire_device_options options;
   quire_device_options_init(&options);
@@ -258,6 +282,7 @@ void harness_close(harness *h) {
   assert_int_equal(atomic_load(&h->append.references), 1);
   quire_manifest_destroy(h->scale.manifest);
   quire_manifest_destroy(h->columns.manifest);
+  quire_manifest_destroy(h->shift.manifest);
   quire_manifest_destroy(h->append.manifest);
 }
 

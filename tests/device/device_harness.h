@@ -31,6 +31,7 @@ typedef struct harness {
   atomic_size_t references; /* to the owner */
   quire_operator scale;     /* x [R,C] -> y, which may be x's buffer */
   quire_operator columns;   /* the same, by columns: views with axes */
+  quire_operator shift;     /* x [A,B,C] + 1 -> y, a cell an item */
   quire_operator append;    /* see APPEND in device_harness.c */
   quire_device *device;     /* two threads */
 } harness;

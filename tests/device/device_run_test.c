@@ -200,6 +200,36 @@ static void test_axes(void **state) {
   harness_close(&h);
 }
 
+static void test_grid_of_three_axes(void **state) {
+  (void)state;
+  harness h;
+  harness_open(&h, 2);
+  const int64_t shape[3] = {3, 4, 5};
+  float x[60], y[60];
+  quire_request request;
+  quire_request_init(&request);
+  quire_request_tensor input = {"x", QUIRE_FLOAT32, 3, shape, NULL, NULL};
+  request.inputs = &input;
+  request.input_count = 1;
+  quire_plan *plan = NULL;
+  assert_int_equal(quire_plan_create(h.device, &h.shift, &request, &plan, NULL), QUIRE_OK);
+  quire_workspace *workspace = make_workspace(&h);
+  for (int i = 0; i < 60; i++) {
+    x[i] = (float)i;
+    y[i] = -1;
+  }
+  quire_tensor tensors[] = {dense_tensor(x, QUIRE_FLOAT32, 3, shape),
+                            dense_tensor(y, QUIRE_FLOAT32, 3, shape)};
+  assert_int_equal(quire_plan_run(plan, tensors, 2, workspace, NULL, NULL), QUIRE_OK);
+  assert_int_equal(quire_plan_items(plan, workspace, 1), 60);
+  for (int i = 0; i < 60; i++) {
+    assert_true(y[i] == (float)(i + 1));
+  }
+  quire_plan_release(plan);
+  quire_workspace_release(workspace);
+  harness_close(&h);
+}
+
 /* ---- single items ---- */
 
 static void run_all_items(append_call *call, quire_workspace *workspace, size_t step) {
@@ -375,11 +405,11 @@ static void test_float_mode(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_executors),       cmocka_unit_test(test_thread_counts),
-      cmocka_unit_test(test_device_executor), cmocka_unit_test(test_axes),
-      cmocka_unit_test(test_items),           cmocka_unit_test(test_failing_schedule),
-      cmocka_unit_test(test_strict),          cmocka_unit_test(test_internal),
-      cmocka_unit_test(test_float_mode),
+      cmocka_unit_test(test_executors),          cmocka_unit_test(test_thread_counts),
+      cmocka_unit_test(test_device_executor),    cmocka_unit_test(test_axes),
+      cmocka_unit_test(test_grid_of_three_axes), cmocka_unit_test(test_items),
+      cmocka_unit_test(test_failing_schedule),   cmocka_unit_test(test_strict),
+      cmocka_unit_test(test_internal),           cmocka_unit_test(test_float_mode),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

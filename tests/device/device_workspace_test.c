@@ -256,6 +256,11 @@ static void test_prepared(void **state) {
   assert_int_equal(prepare(&a, workspace), QUIRE_OK);
   assert_int_equal(run(&a, workspace, QUIRE_RUN_PREPARED), QUIRE_OK);
   append_check(&a, &small);
+
+  a.tensors[APPEND_LENGTHS].data = NULL; /* so does one that is refused before it begins */
+  assert_int_equal(prepare(&a, workspace), QUIRE_BAD_PRESENCE);
+  a.tensors[APPEND_LENGTHS].data = a.lengths;
+  assert_int_equal(run(&a, workspace, QUIRE_RUN_PREPARED), QUIRE_BAD_REQUEST);
   quire_workspace_release(workspace);
   append_free(&a);
   append_free(&b);

@@ -1,11 +1,13 @@
 #include <pthreadpool.h>
 
+#include "cpu_host.h"
 #include "error.h"
 #include "pool.h"
 
 struct quire_pool {
   const quire_allocator *allocator;
   pthreadpool_t threads; /* NULL: one thread, the caller's */
+  uint32_t flags;
 };
 
 quire_status quire_pool_create(const quire_allocator *allocator, size_t threads, quire_pool **pool,
@@ -16,6 +18,9 @@ quire_status quire_pool_create(const quire_allocator *allocator, size_t threads,
     return quire_fail_memory(error);
   }
   made->allocator = allocator;
+  /* Threads spin a while after a call, so that the next one starts at once. Where there are more of
+     them than processors that only takes time from those that work. */
+  made->flags = threads > quire_host_processors() ? PTHREADPOOL_FLAG_YIELD_WORKERS : 0;
   if (threads > 1) {
     made->threads = pthreadpool_create(threads);
     if (made->threads == NULL) {
@@ -43,6 +48,7 @@ size_t quire_pool_threads(const quire_pool *pool) {
 }
 
 void quire_pool_parallel_for(void *user, quire_task_function *task, void *task_user, size_t count) {
-  /* Locks for itself. Without flags it leaves the floating-point mode alone: the tasks set it. */
-  pthreadpool_parallelize_1d(((quire_pool *)user)->threads, task, task_user, count, 0);
+  quire_pool *own = user;
+  /* Locks for itself, and leaves the floating-point mode alone: the tasks set it. */
+  pthreadpool_parallelize_1d(own->threads, task, task_user, count, own->flags);
 }
