@@ -277,24 +277,30 @@ static void put_memo(quire_text *out, const quire_memo *memo) {
   quire_text_format(out, "{\"error\": \"%s\"}", quire_expr_code_name(code));
 }
 
+/* What a pass runs, and as what. */
+static void put_code(quire_text *out, const char **separator, const quire_plan_pass *pass) {
+  const quire_manifest_pass *manifest = pass->manifest;
+  put_member(out, separator, "id", manifest->id);
+  put_member(out, separator, "name", manifest->name);
+  if (manifest->native != NULL) {
+    put_member(out, separator, "native", manifest->native);
+    if (pass->implementation != NULL) {
+      put_member(out, separator, "implementation", pass->implementation->name);
+    }
+  } else {
+    put_member(out, separator, "shader", manifest->shader);
+  }
+  if (manifest->schedule) {
+    put_member(out, separator, "role", "schedule");
+  }
+}
+
 static void put_pass(quire_text *out, const quire_explanation *explanation, size_t index) {
   const quire_plan_pass *pass = &explanation->description->passes[index];
   const quire_manifest_pass *manifest = pass->manifest;
   const char *separator = "";
   quire_text_put(out, "{");
-  put_member(out, &separator, "id", manifest->id);
-  put_member(out, &separator, "name", manifest->name);
-  if (manifest->native != NULL) {
-    put_member(out, &separator, "native", manifest->native);
-    if (pass->implementation != NULL) {
-      put_member(out, &separator, "implementation", pass->implementation->name);
-    }
-  } else {
-    put_member(out, &separator, "shader", manifest->shader);
-  }
-  if (manifest->schedule) {
-    put_member(out, &separator, "role", "schedule");
-  }
+  put_code(out, &separator, pass);
   put_key(out, &separator, "derived");
   quire_text_put(out, "{");
   const char *inner = "";

@@ -35,7 +35,8 @@ static bool fill_verdicts(quire_explanation *explanation) {
 static bool fill_pass_names(quire_explanation *explanation) {
   quire_planning *p = explanation->p;
   const quire_manifest_variant *variant = &p->manifest->variants[p->variant];
-  const quire_memo **names = quire_arena_array(p->scratch, variant->pass_count, sizeof *names);
+  const quire_memo **names =
+      quire_arena_array(p->scratch, variant->pass_count, sizeof(quire_memo *));
   if (names == NULL) {
     return false;
   }

@@ -22,12 +22,14 @@ quire_status quire_planning_begin(quire_planning *p, const quire_manifest *manif
                         .refusal = {.variant = -1}};
   quire_environment_init(p);
   p->layers[QUIRE_LAYER_KERNEL] = manifest->derive;
-  bool ok = NEW_ARRAY(scratch, p->asked_inputs, manifest->input_count) != NULL &&
-            NEW_ARRAY(scratch, p->asked_outputs, manifest->output_count) != NULL &&
+  size_t pointer = sizeof(void *);
+  p->asked_inputs = quire_arena_array(scratch, manifest->input_count, pointer);
+  p->asked_outputs = quire_arena_array(scratch, manifest->output_count, pointer);
+  p->shapes = quire_arena_array(scratch, manifest->key_count, pointer);
+  bool ok = p->asked_inputs != NULL && p->asked_outputs != NULL && p->shapes != NULL &&
             NEW_ARRAY(arena, p->inputs, manifest->input_count) != NULL &&
             NEW_ARRAY(arena, p->outputs, manifest->output_count) != NULL &&
             NEW_ARRAY(scratch, p->inferred, manifest->output_count) != NULL &&
-            NEW_ARRAY(scratch, p->shapes, manifest->key_count) != NULL &&
             NEW_ARRAY(scratch, p->attributes, manifest->attribute_count) != NULL &&
             NEW_ARRAY(scratch, p->tunables, manifest->tunable_count) != NULL &&
             NEW_ARRAY(scratch, p->symbols, manifest->symbol_count) != NULL &&

@@ -178,7 +178,7 @@ typedef struct quire_verdict {
 } quire_verdict;
 
 /* False: out of memory. */
-bool quire_verdict_find(quire_planning *p, int32_t variant, quire_verdict *verdict);
+bool quire_verdict_find(quire_planning *p, int32_t index, quire_verdict *verdict);
 /* Number of clauses that hold, the kernel's before the variant's; the next one goes into *verdict.
  */
 size_t quire_verdict_count_clauses(quire_planning *p, const quire_manifest_variant *variant,
@@ -188,10 +188,10 @@ const char *quire_verdict_clause(quire_planning *p, const quire_verdict *verdict
 /* "false", "feature", "limit", "error". */
 const char *quire_verdict_reason(const quire_verdict *verdict);
 /* Chain and operands of an obstacle. False: out of memory. */
-bool quire_verdict_explain(quire_planning *p, int32_t variant, const quire_verdict *verdict,
+bool quire_verdict_explain(quire_planning *p, int32_t index, const quire_verdict *verdict,
                            quire_because *because);
 /* One sentence about an obstacle, for messages; `clause` and `because` are those from above. */
-const char *quire_verdict_sentence(quire_planning *p, int32_t variant, const quire_verdict *verdict,
+const char *quire_verdict_sentence(quire_planning *p, int32_t index, const quire_verdict *verdict,
                                    const quire_because *because, const char *clause);
 /* Index of the chosen variant in *chosen, or a refusal. */
 quire_status quire_planning_select(quire_planning *p, int32_t *chosen);

@@ -275,7 +275,7 @@ static quire_status read_outputs(parser *in, const json_t *root, quire_request *
   QUIRE_TRY(read_tensors(in, root, "outputs", true, json_object_size(alias), &outputs,
                          &request->output_count));
   request->outputs = outputs;
-  if (alias == NULL) {
+  if (alias == NULL || outputs == NULL) {
     return QUIRE_OK;
   }
   size_t outer = enter_key(in, "alias");

@@ -107,7 +107,7 @@ static void test_plans(void **state) {
     quire_manifest_destroy(loaded[i].manifest);
   }
   free(line);
-  fclose(file);
+  (void)fclose(file);
   assert_true(count > 100);
   assert_int_equal(wrong, 0);
 }
@@ -169,7 +169,7 @@ static void test_expressions(void **state) {
   json_decref(head);
   free(request);
   free(line);
-  fclose(file);
+  (void)fclose(file);
   assert_true(count > 100);
   assert_int_equal(wrong, 0);
 }
@@ -179,9 +179,9 @@ int main(void) {
                                      cmocka_unit_test(test_expressions)};
   folder = getenv("QUIRE_COMPAT_DIR");
   if (folder == NULL || folder[0] == '\0') {
-    fprintf(stderr,
-            "SKIPPED: QUIRE_COMPAT_DIR is not set: the golden plans and expressions of the "
-            "compatibility manifests were NOT checked\n");
+    (void)fprintf(stderr,
+                  "SKIPPED: QUIRE_COMPAT_DIR is not set: the golden plans and expressions of the "
+                  "compatibility manifests were NOT checked\n");
     return 77;
   }
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -361,7 +361,7 @@ static void test_step_limit(void **state) {
   json_t *passes = json_array();
   char text[2 * TERMS + 10] = "count";
   (void)state;
-  for (int i = 0; i < TERMS; i++) {
+  for (size_t i = 0; i < TERMS; i++) {
     memcpy(text + 5 + 2 * i, "+1", 3);
   }
   json_t *fields = json_object_get(json_object_get(field, "params"), "struct");
