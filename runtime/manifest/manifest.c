@@ -113,8 +113,11 @@ static quire_status parse_text(quire_loader *loader, quire_finding_function *rep
   if (json_error_code(&fault) == json_error_out_of_memory) {
     return quire_fail_memory(error);
   }
+  const char *message = json_error_code(&fault) == json_error_null_character
+                            ? "a string contains \\u0000"
+                            : fault.text;
   return refuse_text(report, user, error, fault.line > 0 ? (size_t)fault.line : 0,
-                     fault.column > 0 ? (size_t)fault.column : 0, fault.text);
+                     fault.column > 0 ? (size_t)fault.column : 0, message);
 }
 
 /* ---- public ---- */
