@@ -26,6 +26,9 @@ const quire_expr *quire_loader_compile(quire_scope *scope, const char *text,
   quire_compile_error error;
   bool out_of_memory = false;
   const char *copy = quire_loader_copy(loader, text);
+  if (loader->out_of_memory) {
+    return NULL;
+  }
   const quire_expr *expr = quire_expr_compile(loader->arena, copy, length, quire_scope_resolve,
                                               scope, &error, &out_of_memory);
   if (out_of_memory) {
@@ -51,8 +54,9 @@ static const quire_expr *compile_constant(quire_loader *loader, quire_value valu
   quire_value_write_json(&text, &value);
   const char *source = quire_loader_copy(loader, quire_text_view(&text));
   size_t length = text.length;
+  loader->out_of_memory = loader->out_of_memory || text.failed;
   quire_text_release(&text);
-  if (!count_expression(loader, length, place)) {
+  if (loader->out_of_memory || !count_expression(loader, length, place)) {
     return NULL;
   }
   const quire_expr *expr = quire_expr_constant(loader->arena, value, source, length);
