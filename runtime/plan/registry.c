@@ -45,8 +45,7 @@ static quire_status check_uniforms(const place *at, const quire_manifest_binding
     size_t name_length = strlen(field->name);
     size_t type_length = strlen(type);
     if (strncmp(next, field->name, name_length) != 0 || next[name_length] != ':' ||
-        strncmp(next + name_length + 1, type, type_length) != 0 ||
-        (next[name_length + 1 + type_length] != ' ' && next[name_length + 1 + type_length] != 0)) {
+        strncmp(next + name_length + 1, type, type_length) != 0) {
       return MISMATCH(at, "uniform %zu is %s:%s, kernel %s has \"%s\"", i, field->name, type,
                       at->kernel->kernel, layout);
     }

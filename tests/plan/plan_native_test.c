@@ -29,6 +29,8 @@ static const quire_pass_binding schedule_bindings[] = {{"grid", QUIRE_DTYPE_BIT(
 static const quire_implementation items[] = {
     {"attend", "attend__scalar", attend_any, 4, "rows:u32 scale:f32", 0, QUIRE_ISA_SCALAR,
      QUIRE_PRECISION_EXACT, 0, do_nothing},
+    {"attend", "attend_later__scalar", attend_any, 4, "rows:u32 scale:f32", 0, QUIRE_ISA_SCALAR,
+     QUIRE_PRECISION_EXACT, 0, do_nothing},
     {"attend", "attend__avx2", attend_any, 4, "rows:u32 scale:f32", QUIRE_CPU_AVX2 | QUIRE_CPU_FMA,
      QUIRE_ISA_AVX2, QUIRE_PRECISION_EXACT, 10, do_nothing},
     {"attend", "attend__avx512", attend_any, 4, "rows:u32 scale:f32", QUIRE_CPU_AVX512F,

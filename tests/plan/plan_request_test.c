@@ -241,11 +241,12 @@ static void test_records(void **state) {
 
 /* The output side of an in-place tensor has a name of its own in calls by operator name. */
 static void test_naming(void **state) {
+  static const int64_t strides[1] = {5};
   quire_manifest *manifest = load_manifest();
   quire_request_tensor inputs[2] = {
-      {.name = "cache", .dtype = QUIRE_FLOAT32, .ndim = 1, .shape = shape},
+      {.name = "cache", .dtype = QUIRE_FLOAT32, .ndim = 1, .shape = shape, .strides = strides},
       {.name = "query", .dtype = QUIRE_FLOAT32, .ndim = 2, .shape = shape}};
-  quire_request_tensor outputs[1] = {{.name = "cache_out", .ndim = -1}};
+  quire_request_tensor outputs[2] = {{.name = "cache_out", .ndim = -1}};
   quire_request request = {.struct_size = sizeof request,
                            .inputs = inputs,
                            .input_count = 2,
@@ -262,9 +263,15 @@ static void test_naming(void **state) {
   assert_int_equal(plan.outputs[cache].alias, -1);
   assert_int_equal(plan.outputs[cache].ndim, 1);
   assert_int_equal(plan.outputs[cache].strides[0], 1);
+  assert_true(plan.outputs[cache].dense);
   outputs[0].alias = "cache";
   assert_int_equal(describe(manifest, &request, &plan, &arena, &error), QUIRE_OK);
   assert_int_equal(plan.outputs[cache].alias, quire_manifest_find_key(manifest, "c"));
+  assert_int_equal(plan.outputs[cache].strides[0], 5);
+  outputs[1] = outputs[0];
+  request.output_count = 2;
+  expect(manifest, &request, QUIRE_BAD_REQUEST, "cache_out: the output is given twice");
+  request.output_count = 1;
   outputs[0].name = "cache";
   assert_int_equal(describe(manifest, &request, &plan, &arena, &error), QUIRE_BAD_REQUEST);
   quire_arena_release(&arena);
@@ -319,6 +326,7 @@ static void test_memory(void **state) {
       assert_int_equal(count.live, 0);
     }
     assert_int_equal(status, refused ? QUIRE_BAD_TYPE : QUIRE_OK);
+    assert_true(!refused || strstr(error.message, "must be among") != NULL);
   }
   quire_manifest_destroy(manifest);
 }

@@ -127,6 +127,10 @@ static void test_statuses(void **state) {
       {"overflow", "{'outputs': {'o': {'shape': ['count', '4611686018427387904 * count']}}}", NULL,
        QUIRE_LIMIT, "{'stage': 'error', 'reason': 'overflow', 'at': '4611686018427387904 * count'}",
        "T-L"},
+      {"shape of itself by name",
+       "{'derive': {'w': 'dim(shapes.o, 1)'}, 'outputs': {'o': {'shape': ['count', 'w']}},"
+       " 'when': ['w == 1']}",
+       NULL, QUIRE_UNSUPPORTED, "{'stage': 'variants', 'reason': 'error', 'error': 'cycle'}"},
       {"shape of itself", "{'outputs': {'o': {'shape': ['count', 'dim(shapes.o, 1)']}}}", NULL,
        QUIRE_BAD_SHAPE, "{'stage': 'error', 'failing': 'outputs.o.shape', 'reason': 'cycle'}"},
   };
@@ -300,7 +304,7 @@ static void test_tensors(void **state) {
        "{'outputs': {'o': {}}}"},
       {"names that a clause used are evaluated anew",
        "{'inputs': {'n': {'optional': 'early'}},"
-       " 'derive': {'early': 'tensorDtypes.o == 1 or true', 'seen': 'tensorDtypes.o'}}",
+       " 'derive': {'early': 'seen == 1 or true', 'seen': 'tensorDtypes.o'}}",
        NULL, QUIRE_OK, "{'derived': {'seen': 'float32'}}"},
       {"optional binding left out",
        "{'variants': [{'id': 'gpu', 'passes': [{'id': 'main', 'shader': 'a.wgsl', 'bindings': ['x',"
@@ -335,6 +339,9 @@ static void test_variants(void **state) {
       {"insisted on", two_variants, NULL, QUIRE_OK, "{'variant': 'low'}", NULL, NULL, NULL, "low"},
       {"a demoted one too", two_variants, NULL, QUIRE_OK, "{'variant': 'shy'}", NULL, NULL, NULL,
        "shy"},
+      {"an ineligible one supersedes nothing that waits either", two_variants,
+       "{'attributes': {'heads': 4}}", QUIRE_OK, "{'variant': 'shy'}", NULL, NULL,
+       "    0 low                                eligible\n", "shy"},
       {"insisted on in vain", two_variants, "{'attributes': {'heads': 9}}", QUIRE_UNSUPPORTED,
        "{'stage': 'variants', 'variant': 'high', 'failing': 'attrs.heads < 4',"
        " 'rejected': {'high': 'attrs.heads < 4'}}",
