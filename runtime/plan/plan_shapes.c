@@ -214,7 +214,11 @@ quire_status quire_planning_check_shapes(quire_planning *p) {
     status = p->inputs[i].present ? check_input(p, i) : QUIRE_OK;
   }
   for (size_t i = 0; status == QUIRE_OK && i < p->manifest->output_count; i++) {
-    status = p->outputs[i].present ? check_output(p, i) : QUIRE_OK;
+    if (p->outputs[i].present) {
+      status = check_output(p, i);
+    } else {
+      p->outputs[i].ndim = 0;
+    }
   }
   return status;
 }

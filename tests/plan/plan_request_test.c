@@ -272,6 +272,13 @@ static void test_naming(void **state) {
   request.output_count = 2;
   expect(manifest, &request, QUIRE_BAD_REQUEST, "cache_out: the output is given twice");
   request.output_count = 1;
+  request.inputs = &inputs[1];
+  request.input_count = 1;
+  request.output_count = 0;
+  assert_int_equal(describe(manifest, &request, &plan, &arena, &error), QUIRE_OK);
+  assert_false(plan.outputs[cache].present);
+  assert_int_equal(plan.outputs[cache].ndim, 0);
+  request.output_count = 1;
   outputs[0].name = "cache";
   assert_int_equal(describe(manifest, &request, &plan, &arena, &error), QUIRE_BAD_REQUEST);
   quire_arena_release(&arena);
