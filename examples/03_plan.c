@@ -81,7 +81,7 @@ static quire_status make_plan(quire_device *device, const quire_operator *op, qu
 }
 
 /* Tensors go by slot: inputs in the operator's order, then outputs. */
-static void bind(const quire_operator *op, quire_tensor *tensors, float *output) {
+static void bind(const quire_operator *op, quire_tensor *tensors, void *output) {
   tensors[quire_operator_find_slot(op, "query", 0)] =
       (quire_tensor){query, 0, QUIRE_FLOAT32, 3, query_shape, NULL};
   tensors[quire_operator_find_slot(op, "key_pages", 0)] =

@@ -37,8 +37,8 @@ static bool merge_rows(quire_device *device, int64_t rows, quire_workspace *work
   }
   for (int i = 0; i < (int)rows * 4; i++) {
     if (output[i] != (float)(i + 1)) {
-      snprintf(error->message, sizeof error->message, "rows %d: element %d is %g", (int)rows, i,
-               (double)output[i]);
+      (void)snprintf(error->message, sizeof error->message, "rows %d: element %d is %g", (int)rows,
+                     i, (double)output[i]);
       return false;
     }
   }

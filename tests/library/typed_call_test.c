@@ -69,7 +69,7 @@ static void paged_attention_gives_the_golden_vectors(void **state) {
     }
     quire_error error;
     assert_ok(quire_paged_attention(cpu.device, &data.args, &error), &error, paged_rows[i].name);
-    for (int head = 0; head < 2; head++) {
+    for (size_t head = 0; head < 2; head++) {
       double want = paged_rows[i].output[head];
       if (!isnan(want)) {
         assert_near(paged_rows[i].name, (double)data.output[paged_rows[i].row][2 * head], want);
@@ -254,7 +254,7 @@ static void paged_decode_gives_the_golden_vectors(void **state) {
   quire_error error;
   assert_ok(quire_paged_decode(cpu.device, &data.args, &error), &error, "PD-G3");
   for (int row = 0; row < 3; row++) {
-    for (int head = 0; head < 2; head++) {
+    for (size_t head = 0; head < 2; head++) {
       assert_near("PD-G3", (double)data.output[row][head][0], output[row][head]);
       assert_near("PD-G3", (double)data.output[row][head][1], output[row][head] / 10);
       assert_near("PD-G3", (double)data.lse[row][head], lse[row][head]);

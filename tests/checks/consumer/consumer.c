@@ -29,7 +29,7 @@ int main(void) {
   quire_device_release(device);
   quire_context_release(context);
   if (status != QUIRE_OK) {
-    fprintf(stderr, "%s: %s\n", quire_status_name(status), error.message);
+    (void)fprintf(stderr, "%s: %s\n", quire_status_name(status), error.message);
     return 1;
   }
   printf("quire %s: %g %g\n", quire_version(), (double)output[0], (double)output[1]);
