@@ -138,7 +138,7 @@ struct quire_expr_env {
 quire_expr_code quire_expr_evaluate(const quire_expr *expr, quire_expr_env *env, quire_value *value,
                                     quire_expr_fault *fault);
 
-/* ---- explaining (LANGUAGE.md 8.3) ---- */
+/* ---- explaining (docs/manifest-language.md 8.3) ---- */
 
 typedef struct quire_span {
   const char *text;
@@ -161,7 +161,7 @@ typedef struct quire_because {
 /* Why a clause is not true; arrays in env->arena. False: out of memory. */
 bool quire_expr_explain(const quire_expr *clause, quire_expr_env *env, quire_because *because);
 
-/* ---- integer places (LANGUAGE.md 6.7) ---- */
+/* ---- integer places (docs/manifest-language.md 6.7) ---- */
 
 /* Floors a number into [least, most]; RANGE, TYPE or UNDEFINED otherwise. */
 quire_expr_code quire_value_to_integer(const quire_value *value, int64_t least, int64_t most,

@@ -7,7 +7,7 @@
 
 #include "expr.h"
 
-/* Limits of the language (LANGUAGE.md 12). */
+/* Limits of the language (docs/manifest-language.md 12). */
 enum {
   QUIRE_EXPR_MAX_LENGTH = 4096,
   QUIRE_EXPR_MAX_NESTING = 64,

@@ -1,4 +1,4 @@
-/* Why a clause is not true (LANGUAGE.md 8.3). */
+/* Why a clause is not true (docs/manifest-language.md 8.3). */
 #include "expr_code.h"
 
 /* A place in the tree of some expression. */
@@ -84,7 +84,7 @@ static bool step(quire_place *place, quire_expr_env *env) {
   return false;
 }
 
-/* Derived names nest at most 64 deep (LANGUAGE.md 12), and no chain is longer. */
+/* Derived names nest at most 64 deep (docs/manifest-language.md 12), and no chain is longer. */
 enum { longest_chain = 64 };
 
 /* Follows the clause to the place that decides, noting the names that it passes. */

@@ -1,4 +1,4 @@
-/* The functions (LANGUAGE.md 6.5). */
+/* The functions (docs/manifest-language.md 6.5). */
 #include <math.h>
 #include <string.h>
 

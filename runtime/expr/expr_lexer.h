@@ -1,4 +1,4 @@
-/* Tokens of the expression language (LANGUAGE.md 6.1). Private to runtime/expr. */
+/* Tokens of the expression language (docs/manifest-language.md 6.1). Private to runtime/expr. */
 #ifndef QUIRE_EXPR_EXPR_LEXER_H
 #define QUIRE_EXPR_EXPR_LEXER_H
 

@@ -1,4 +1,4 @@
-/* Arithmetic and comparison (LANGUAGE.md 6.3, 6.4). */
+/* Arithmetic and comparison (docs/manifest-language.md 6.3, 6.4). */
 #include <math.h>
 
 #include "checked.h"
@@ -104,6 +104,35 @@ static quire_expr_code arithmetic(quire_op op, const quire_value *a, const quire
   return QUIRE_EXPR_OK;
 }
 
+/* The common case in one step: false if the operator needs more care. */
+static bool compare_integers(quire_op op, int64_t a, int64_t b, quire_value *out) {
+  bool holds = false;
+  switch (op) {
+    case QUIRE_OP_EQUAL:
+      holds = a == b;
+      break;
+    case QUIRE_OP_NOT_EQUAL:
+      holds = a != b;
+      break;
+    case QUIRE_OP_LESS:
+      holds = a < b;
+      break;
+    case QUIRE_OP_LESS_EQUAL:
+      holds = a <= b;
+      break;
+    case QUIRE_OP_GREATER:
+      holds = a > b;
+      break;
+    case QUIRE_OP_GREATER_EQUAL:
+      holds = a >= b;
+      break;
+    default:
+      return false;
+  }
+  *out = quire_value_boolean(holds);
+  return true;
+}
+
 static quire_expr_code compare(quire_op op, const quire_value *a, const quire_value *b,
                                quire_value *out) {
   quire_expr_code code = check_numbers(a, b);
@@ -129,6 +158,10 @@ quire_expr_code quire_operator_negate(const quire_value *a, quire_value *out) {
 
 quire_expr_code quire_operator_binary(quire_op op, const quire_value *a, const quire_value *b,
                                       quire_value *out) {
+  if (a->kind == QUIRE_VALUE_INTEGER && b->kind == QUIRE_VALUE_INTEGER &&
+      compare_integers(op, a->as.integer, b->as.integer, out)) {
+    return QUIRE_EXPR_OK;
+  }
   switch (op) {
     case QUIRE_OP_EQUAL:
       *out = quire_value_boolean(quire_value_equal(a, b));

@@ -1,4 +1,4 @@
-/* From text to tree and code (LANGUAGE.md 6.2). Private to runtime/expr. */
+/* From text to tree and code (docs/manifest-language.md 6.2). Private to runtime/expr. */
 #ifndef QUIRE_EXPR_EXPR_PARSER_H
 #define QUIRE_EXPR_EXPR_PARSER_H
 

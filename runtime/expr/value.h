@@ -1,4 +1,4 @@
-/* Values of the expression language (LANGUAGE.md section 5). */
+/* Values of the expression language (docs/manifest-language.md section 5). */
 #ifndef QUIRE_EXPR_VALUE_H
 #define QUIRE_EXPR_VALUE_H
 
@@ -45,7 +45,7 @@ double quire_value_as_double(const quire_value *value);
 /* "integer", "number", "boolean", "string", "list", "undefined". */
 const char *quire_value_kind_name(quire_value_kind kind);
 
-/* As the plan's JSON has it: undefined null, {"number": "NaN"}, ... (LANGUAGE.md 9.2). */
+/* As the plan's JSON has it (9.2): undefined null, {"number": "NaN"}, ... */
 void quire_value_write_json(quire_text *text, const quire_value *value);
 
 #endif

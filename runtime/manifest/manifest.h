@@ -1,6 +1,6 @@
 /*
  * A loaded manifest: every expression compiled, every name resolved, nothing evaluated. Immutable.
- * LANGUAGE.md is docs/manifest-language.md of this project.
+ * Sections are those of docs/manifest-language.md.
  */
 #ifndef QUIRE_MANIFEST_MANIFEST_H
 #define QUIRE_MANIFEST_MANIFEST_H

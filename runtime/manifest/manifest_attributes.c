@@ -1,4 +1,4 @@
-/* Attributes, their constraints, and tunables (LANGUAGE.md 3.3, 15). */
+/* Attributes, their constraints, and tunables (docs/manifest-language.md 3.3, 15). */
 #include <math.h>
 #include <string.h>
 

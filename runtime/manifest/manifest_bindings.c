@@ -1,4 +1,4 @@
-/* Bindings of passes, and the shared ones they use (LANGUAGE.md 3.5, 15). */
+/* Bindings of passes, and the shared ones they use (docs/manifest-language.md 3.5, 15). */
 #include <string.h>
 
 #include "manifest_loader.h"

@@ -1,4 +1,4 @@
-/* The contract and the ids of its rules (LANGUAGE.md 15). */
+/* The contract and the ids of its rules (docs/manifest-language.md 15). */
 #include <string.h>
 
 #include "manifest_loader.h"

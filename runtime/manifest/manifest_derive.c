@@ -1,4 +1,4 @@
-/* Derived names: layers, cycles, nesting (LANGUAGE.md 4). */
+/* Derived names: layers, cycles, nesting (docs/manifest-language.md 4). */
 #include <stdio.h>
 #include <string.h>
 

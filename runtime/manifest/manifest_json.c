@@ -17,7 +17,7 @@ quire_json_place quire_json_element(const quire_json_place *parent, size_t index
   return place;
 }
 
-/* Manifests nest at most 32 deep (LANGUAGE.md 12), and so do places. */
+/* Manifests nest at most 32 deep (docs/manifest-language.md 12), and so do places. */
 enum { deepest_place = 40 };
 
 static size_t list_places(const quire_json_place *place, const quire_json_place **places) {

@@ -11,7 +11,8 @@
 #include "manifest.h"
 #include "manifest_json.h"
 
-/* Limits of the language (LANGUAGE.md 12), and of the loader, so that no text costs much. */
+/* Limits of the language (docs/manifest-language.md 12), and of the loader, so that no text costs
+ * much. */
 enum {
   QUIRE_MANIFEST_MAX_BYTES = 1 << 20,
   QUIRE_MANIFEST_MAX_NESTING = 32,

@@ -1,4 +1,4 @@
-/* What names and paths mean, by the place where they stand (LANGUAGE.md 4, 5, 15). */
+/* What names and paths mean, by the place where they stand (docs/manifest-language.md 4, 5, 15). */
 #include <string.h>
 
 #include "manifest_loader.h"

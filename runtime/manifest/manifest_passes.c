@@ -1,4 +1,4 @@
-/* Passes: what runs, its dispatch, schedules (LANGUAGE.md 3.6, 15). */
+/* Passes: what runs, its dispatch, schedules (docs/manifest-language.md 3.6, 15). */
 #include <stdio.h>
 #include <string.h>
 

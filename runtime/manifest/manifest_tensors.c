@@ -1,4 +1,4 @@
-/* Type symbols, tensors (LANGUAGE.md 3.2, 3.4). */
+/* Type symbols, tensors (docs/manifest-language.md 3.2, 3.4). */
 #include <string.h>
 
 #include "manifest_loader.h"

@@ -1,4 +1,5 @@
-/* Variants: conditions, requirements, intermediates, the order of the walk (LANGUAGE.md 3.6, 15).
+/* Variants: conditions, requirements, intermediates, the order of the walk
+ * (docs/manifest-language.md 3.6, 15).
  */
 #include <math.h>
 #include <stdio.h>

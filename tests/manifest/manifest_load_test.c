@@ -129,7 +129,8 @@ static void variants_arrive(void **state) {
   quire_manifest_destroy(manifest);
 }
 
-/* Which layer a name means (LANGUAGE.md 4); `%s` is a variant's derive, then a pass's. */
+/* Which layer a name means (docs/manifest-language.md 4); `%s` is a variant's derive, then a
+ * pass's. */
 static const char scope_text[] =
     "{\"domain\": \"\", \"name\": \"N\", \"sinceVersion\": 1,"
     "\"inputs\": {\"x\": {\"dtype\": \"T\"}}, \"outputs\": {\"y\": {\"dtype\": \"T\"}},"
