@@ -52,7 +52,9 @@ typedef struct request {
 } request;
 
 static void put_tensor(quire_request_tensor *tensor, int64_t shape[4], const form *f) {
-  memcpy(shape, f->shape, sizeof f->shape);
+  for (size_t i = 0; i < 4; ++i) {
+    shape[i] = f->shape[i];
+  }
   tensor->name = f->name;
   tensor->dtype = f->dtype;
   tensor->ndim = f->ndim;
@@ -65,7 +67,9 @@ static void request_init(const legal *l, request *r) {
   for (size_t i = 0; i < l->input_count; ++i) {
     put_tensor(&r->inputs[i], r->shapes[i], &l->inputs[i]);
   }
-  memcpy(r->attributes, l->attributes, l->attribute_count * sizeof *l->attributes);
+  for (size_t i = 0; i < l->attribute_count; ++i) {
+    r->attributes[i] = l->attributes[i];
+  }
   r->request.inputs = r->inputs;
   r->request.input_count = l->input_count;
   r->request.outputs = r->outputs;
