@@ -187,6 +187,17 @@ static void linear_attention_updates_in_place(void **state) {
   assert_near("state 1", (double)data.past[1], 2.52);
 }
 
+static void a_state_must_go_somewhere(void **state) {
+  (void)state;
+  linear_case data;
+  linear_case_init(&data);
+  memset(&data.args.present_state, 0, sizeof data.args.present_state);
+  quire_error error;
+  assert_int_equal(quire_linear_attention(cpu.device, &data.args, &error), QUIRE_BAD_PRESENCE);
+  assert_string_equal(error.subject, "present_state");
+  assert_true(data.output[0] == 0);
+}
+
 static void linear_attention_uses_a_state_pool(void **state) {
   (void)state; /* LA-G12 */
   static const int64_t wide[] = {1, 2, 2}, narrow[] = {1, 2, 1}, pool_shape[] = {3, 1, 2, 1},
@@ -441,6 +452,7 @@ int main(void) {
       cmocka_unit_test(typed_calls_are_strict),
       cmocka_unit_test(linear_attention_gives_the_golden_vectors),
       cmocka_unit_test(linear_attention_updates_in_place),
+      cmocka_unit_test(a_state_must_go_somewhere),
       cmocka_unit_test(linear_attention_uses_a_state_pool),
       cmocka_unit_test(onnx_linear_attention_is_stricter),
       cmocka_unit_test(paged_decode_gives_the_golden_vectors),
