@@ -10,7 +10,10 @@
 #include "failure.h"
 #include "files.h"
 
-enum { SAMPLES = 101, SAMPLE_NANOSECONDS = 200000, MOST_REPEATS = 1 << 20 };
+/* A line takes 101 samples, or as many as fit in two seconds on a machine that is busy otherwise.
+ */
+enum { SAMPLES = 101, LEAST_SAMPLES = 5, SAMPLE_NANOSECONDS = 200000, MOST_REPEATS = 1 << 20 };
+#define LINE_NANOSECONDS 2000000000u
 
 typedef struct bench_options {
   int is_json;
@@ -118,17 +121,17 @@ typedef struct bench_line {
   double divisor;
 } bench_line;
 
-static void print_line(bench_state *state, const bench_line *line, double *samples) {
-  qsort(samples, SAMPLES, sizeof *samples, by_size);
-  const double median = samples[SAMPLES / 2];
-  const double low = samples[SAMPLES / 10];
-  const double high = samples[SAMPLES - 1 - SAMPLES / 10];
+static void print_line(bench_state *state, const bench_line *line, double *samples, size_t taken) {
+  qsort(samples, taken, sizeof *samples, by_size);
+  const double median = samples[taken / 2];
+  const double low = samples[taken / 10];
+  const double high = samples[taken - 1 - taken / 10];
   const char *op = quire_operator_name(state->problem->op);
   if (state->options->is_json) {
     printf(
         "%s\n  {\"operator\": \"%s\", \"name\": \"%s\", \"median_ns\": %.1f, \"p10_ns\": %.1f, "
-        "\"p90_ns\": %.1f",
-        state->is_first ? "" : ",", op, line->name, median, low, high);
+        "\"p90_ns\": %.1f, \"samples\": %zu",
+        state->is_first ? "" : ",", op, line->name, median, low, high, taken);
     if (line->limit > 0) {
       printf(", \"limit_ns\": %.0f", line->limit);
     }
@@ -152,17 +155,20 @@ static quire_status measure(bench_state *state, bench_step *step, bench_step *ba
   double samples[SAMPLES];
   size_t count = 0;
   quire_status status = find_repeats(state, step, &count, error);
-  for (size_t i = 0; i < SAMPLES && status == QUIRE_OK; ++i) {
+  size_t taken = 0;
+  const uint64_t begin = quire_clock_nanoseconds();
+  while (status == QUIRE_OK && taken < SAMPLES &&
+         (taken < LEAST_SAMPLES || quire_clock_nanoseconds() - begin < LINE_NANOSECONDS)) {
     uint64_t whole = 0;
     uint64_t part = 0;
     status = repeat(state, step, count, &whole, error);
     if (status == QUIRE_OK && base) {
       status = repeat(state, base, count, &part, error);
     }
-    samples[i] = ((double)whole - (double)part) / ((double)count * line->divisor);
+    samples[taken++] = ((double)whole - (double)part) / ((double)count * line->divisor);
   }
   if (status == QUIRE_OK) {
-    print_line(state, line, samples);
+    print_line(state, line, samples, taken);
   }
   return status;
 }
@@ -252,14 +258,19 @@ static void print_head(const bench_state *state) {
   quire_device_facts facts;
   quire_device_get_facts(state->session.device, &facts);
   if (state->options->is_json) {
+    json_t *model = json_string(facts.model); /* a stranger's text: it may need escapes */
+    char *quoted = json_dumps(model, JSON_ENCODE_ANY);
     printf(
-        "{\"version\": \"%s\", \"model\": \"%s\", \"isa\": \"%s\", \"threads\": %zu, "
-        "\"samples\": %d, \"measurements\": [",
-        quire_version(), facts.model, facts.isa, facts.threads, SAMPLES);
+        "{\"version\": \"%s\", \"model\": %s, \"isa\": \"%s\", \"threads\": %zu, "
+        "\"measurements\": [",
+        quire_version(), quoted ? quoted : "null", facts.isa, facts.threads);
+    free(quoted);
+    json_decref(model);
   } else {
-    printf("quire %s, %s, %s, %zu threads; %d samples\n\n%-30s %-13s %10s %10s .. %-10s %6s\n",
-           quire_version(), facts.model, facts.isa, facts.threads, SAMPLES, "operator", "ns",
-           "median", "p10", "p90", "limit");
+    printf(
+        "quire %s, %s, %s, %zu threads; up to %d samples\n\n%-30s %-13s %10s %10s .. %-10s %6s\n",
+        quire_version(), facts.model, facts.isa, facts.threads, SAMPLES, "operator", "ns", "median",
+        "p10", "p90", "limit");
   }
 }
 

@@ -77,6 +77,7 @@ static void print_form(quire_dtype dtype, int32_t ndim, const int64_t *shape) {
 typedef struct worst_output {
   const quire_call_output *output;
   quire_comparison comparison;
+  int is_copy;
 } worst_output;
 
 static void compare_output(check_state *state, const quire_case *opened,
@@ -94,10 +95,13 @@ static void compare_output(check_state *state, const quire_case *opened,
     state->rounded += count;
     state->rounded_identical += comparison.identical;
   }
-  if (!worst->output ||
-      (count > 0 && (worst->comparison.count == 0 || comparison.share > worst->comparison.share))) {
+  /* Of equals, one that was computed says more than a copy. */
+  const int is_copy = tolerance.absolute == 0 && tolerance.relative == 0;
+  const int is_worse = comparison.share > worst->comparison.share ||
+                       (comparison.share == worst->comparison.share && worst->is_copy && !is_copy);
+  if (!worst->output || (count > 0 && (worst->comparison.count == 0 || is_worse))) {
     const size_t wrong = worst->comparison.wrong;
-    *worst = (worst_output){output, comparison};
+    *worst = (worst_output){output, comparison, is_copy};
     worst->comparison.wrong += wrong;
   } else {
     worst->comparison.wrong += comparison.wrong;
@@ -114,7 +118,7 @@ static void print_worst(const worst_output *worst) {
   print_element(worst->output->name, &worst->output->form, comparison->worst);
   printf(" got %.9g want %.9g", comparison->got, comparison->want);
   if (comparison->wrong > 0) {
-    printf(" (%zu elements wrong%s)", comparison->wrong,
+    printf(" (%zu element%s wrong%s)", comparison->wrong, comparison->wrong == 1 ? "" : "s",
            comparison->unwritten > 0 ? ", some never written" : "");
   } else {
     printf(" (%.2f of the tolerance)", comparison->share);
@@ -251,8 +255,9 @@ static void check_path(check_state *state, const char *path) {
 static int summarise(const check_state *state, int allow_unsupported) {
   const size_t *counts = state->counts;
   const size_t total = counts[PASSED] + counts[FAILED] + counts[UNSUPPORTED] + counts[UNREADABLE];
-  printf("%zu cases: %zu passed, %zu failed, %zu unsupported, %zu unreadable\n", total,
-         counts[PASSED], counts[FAILED], counts[UNSUPPORTED], counts[UNREADABLE]);
+  printf("%zu case%s: %zu passed, %zu failed, %zu unsupported, %zu unreadable\n", total,
+         total == 1 ? "" : "s", counts[PASSED], counts[FAILED], counts[UNSUPPORTED],
+         counts[UNREADABLE]);
   if (state->rounded > 0) {
     printf("%.2f %% of %zu rounded 16-bit elements have the expected bits\n",
            100.0 * (double)state->rounded_identical / (double)state->rounded, state->rounded);

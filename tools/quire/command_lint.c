@@ -28,7 +28,10 @@ static void print_summary(const quire_session *session, const quire_file_bytes *
   if (quire_operator_load(session->context, (const char *)bytes->data, bytes->size, &op, NULL) ==
       QUIRE_OK) {
     printf("%s: ok: %zu variants", state->path, quire_operator_variant_count(op));
-    printf(state->warnings ? ", %zu warnings\n" : "\n", state->warnings);
+    if (state->warnings > 0) {
+      printf(", %zu warning%s", state->warnings, state->warnings == 1 ? "" : "s");
+    }
+    printf("\n");
   }
   quire_operator_release(op);
 }

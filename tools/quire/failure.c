@@ -40,6 +40,7 @@ void quire_failure_print(const char *where, const quire_error *error) {
     (void)snprintf(place, sizeof place, "%s: ", where);
     keep_one_line(place);
   }
+  (void)fflush(stdout); /* so that both streams, where they meet, keep their order */
   (void)fprintf(stderr, "quire: %s%s\n", place, text);
 }
 
