@@ -173,8 +173,9 @@ QUIRE_API quire_status quire_onnx_linear_attention(quire_device *device,
  * Letters: B rows; Hq, Hkv query and key/value heads (Hkv divides Hq); D head size, 1 to 512; C
  * pages; P tokens of a page; MP columns of the page table; E one of float32, float16, bfloat16. A
  * row's bits do not depend on the other rows. Strides: pages any; all else dense. Aliasing: outputs
- * overlap nothing. A row of length 0 gives zeros, and is BAD_VALUE if it is the only one. Rules and
- * formulas: docs/paged_decode.md (PD-V1 to PD-V15; section 4.1, numerics NU-6).
+ * overlap nothing. A batch may hold padding rows: length 0, and a first page that does not exist
+ * (-1); they give zeros. Length 0 in any other row is BAD_VALUE. Rules and formulas:
+ * docs/paged_decode.md (PD-V1 to PD-V15; section 4.1, numerics NU-6).
  */
 typedef struct quire_paged_decode_args {
   size_t struct_size;

@@ -31,19 +31,34 @@ static const quire_pass_binding bindings[] = {
     {"merge_grid", QUIRE_DTYPE_BIT(QUIRE_UINT32)},
 };
 
+/*
+ * A row of a batch without tokens is padding, and gives zeros, if its table says so too: its first
+ * page does not exist. A length of 0 beside a page is a caller who forgot to count the new token.
+ */
+static bool is_padding(const quire_pass *pass, const decode_uniforms *uniforms, int64_t row) {
+  const quire_view *table = &pass->views[VIEW_PAGE_TABLE];
+  const int32_t page = ((const int32_t *)table->data)[row * table->stride[0]];
+  const bool batch = pass->views[VIEW_CONTEXT_LENGTHS].shape[0] > 1;
+  return batch && (page < 0 || (uint32_t)page >= uniforms->page_count);
+}
+
 /* PD-V11. */
 static quire_status check_length(const quire_pass *pass, const decode_uniforms *uniforms,
                                  int64_t row, int64_t length) {
-  const int64_t rows = pass->views[VIEW_CONTEXT_LENGTHS].shape[0];
   const int64_t columns = pass->views[VIEW_PAGE_TABLE].shape[1];
-  const int64_t least = rows == 1 ? 1 : 0;
   const int64_t pages = length / uniforms->page_size + (length % uniforms->page_size != 0);
-  if (length >= least && pages <= columns) {
+  if (length == 0 && !is_padding(pass, uniforms, row)) {
+    return quire_fail(pass->error, QUIRE_BAD_VALUE, "PD-V11", "context_lengths",
+                      "entry %lld is 0, it must be at least 1 (a padding row of a batch has "
+                      "length 0 and no first page: -1)",
+                      (long long)row);
+  }
+  if (length >= 0 && pages <= columns) {
     return QUIRE_OK;
   }
   return quire_fail(pass->error, QUIRE_BAD_VALUE, "PD-V11", "context_lengths",
-                    "entry %lld is %lld, it must be at least %lld and fit %lld pages of %lu tokens",
-                    (long long)row, (long long)length, (long long)least, (long long)columns,
+                    "entry %lld is %lld, it must not be negative and fit %lld pages of %lu tokens",
+                    (long long)row, (long long)length, (long long)columns,
                     (unsigned long)uniforms->page_size);
 }
 

@@ -153,8 +153,10 @@ PAGED = [
 DECODE_REQUIRED = ["query", "key_pages", "value_pages", "page_table", "context_lengths"]
 
 
-def alone(case: Case) -> bool:
-    return case.inputs["query"].shape[0] == 1
+def with_page(case: Case) -> bool:
+    """Row 0 has tokens from its first page on: emptied, it is no padding row."""
+    alone = case.inputs["query"].shape[0] == 1
+    return alone or whole_row(case)
 
 
 def whole_row(case: Case) -> bool:
@@ -181,7 +183,7 @@ DECODE = [
     widen("head_sink", 0),
     entry("context_lengths", 0, -1),
     entry("context_lengths", 0, 2**31 - 1),
-    entry("context_lengths", 0, 0, when=alone),
+    entry("context_lengths", 0, 0, when=with_page),
     entry("page_table", (0, 0), -1, when=whole_row),
     entry("page_table", (0, 0), 2**31 - 1, when=whole_row),
 ]

@@ -309,7 +309,7 @@ static void test_rows_alone(void **state) {
   }
 }
 
-/* PD-E18: an empty row in a batch is zeros, with log-sum-exp -inf or the sink. */
+/* PD-E18: a padding row in a batch is zeros, with log-sum-exp -inf or the sink. */
 static void test_empty_row(void **state) {
   (void)state;
   batch b;
@@ -338,7 +338,10 @@ typedef struct refusal {
 
 static const refusal refusals[] = {
     {"empty alone", 1, 0, 1, 0, "PD-V11"},
-    {"empty in a batch", 2, 0, 1, 0, NULL},
+    {"empty in a batch, beside a page", 2, 0, 1, 0, "PD-V11"},
+    {"padding of a batch", 2, 0, -1, 0, NULL},
+    {"padding of a batch, page 2 of 2", 2, 0, 2, 0, NULL},
+    {"no padding alone", 1, 0, -1, 0, "PD-V11"},
     {"negative", 2, -1, 1, 0, "PD-V11"},
     {"least int", 2, INT32_MIN, 1, 0, "PD-V11"},
     {"full", 1, 4, 1, 0, NULL},
