@@ -57,6 +57,31 @@ static quire_view make_view(quire_dtype type, int32_t ndim, const int64_t *shape
   return view;
 }
 
+/* Puts `padding` elements of NaN behind every `axis` element of a dense view. */
+static void pad_view(quire_view *view, int32_t axis, int64_t padding) {
+  size_t size = quire_dtype_size(view->dtype);
+  size_t rows = 1;
+  for (int32_t d = 0; view->data && d <= axis; d++) {
+    rows *= (size_t)view->shape[d];
+  }
+  if (!view->data || padding == 0) {
+    return;
+  }
+  size_t row_bytes = (size_t)view->stride[axis] * size;
+  size_t pitch = row_bytes + (size_t)padding * size;
+  unsigned char *padded = malloc(rows * pitch + 1);
+  memset(padded, 0xff, rows * pitch);
+  for (size_t row = 0; row < rows; row++) {
+    memcpy(padded + row * pitch, (unsigned char *)view->data + row * row_bytes, row_bytes);
+  }
+  free(view->data);
+  view->data = padded;
+  view->stride[axis] += padding;
+  for (int32_t d = axis - 1; d >= 0; d--) {
+    view->stride[d] = view->stride[d + 1] * view->shape[d + 1];
+  }
+}
+
 static quire_view make_integers(quire_dtype type, int64_t first, int64_t second,
                                 const int32_t *values) {
   quire_view view;
@@ -114,6 +139,11 @@ static void fill_tensors(const la_call *call, quire_view *views) {
   views[LA_A_LOG] = make_view(QUIRE_FLOAT32, 1, &call->kv_heads, call->a_log);
   views[LA_DT_BIAS] = make_view(QUIRE_FLOAT32, 1, &call->dt_bias_width, call->dt_bias);
   views[LA_STATE_POOL] = make_view(call->state_type, 4, pool_shape, call->pool);
+  static const int padded[] = {LA_QUERY, LA_KEY, LA_VALUE, LA_DECAY, LA_BETA};
+  for (size_t i = 0; i < sizeof padded / sizeof padded[0]; i++) {
+    pad_view(&views[padded[i]], 1, call->padding);
+  }
+  pad_view(&views[LA_STATE_POOL], 0, call->padding);
   if (call->in_place && call->past) {
     free(views[LA_PRESENT_STATE].data);
     views[LA_PRESENT_STATE].data = views[LA_PAST_STATE].data;
@@ -192,6 +222,15 @@ static void run_items(const la_call *call, quire_view *views) {
   }
 }
 
+static void read_pool(const la_call *call, const quire_view *pool) {
+  size_t count = (size_t)(call->kv_heads * call->dk * call->dv);
+  size_t pitch = (size_t)pool->stride[0] * quire_dtype_size(pool->dtype);
+  for (size_t slot = 0; slot < (size_t)call->pool_slots; slot++) {
+    quire_widen_row(pool->dtype, (const unsigned char *)pool->data + slot * pitch, count,
+                    call->pool + slot * count);
+  }
+}
+
 quire_status la_run(la_call *call, quire_error *error) {
   quire_view views[LA_COUNT];
   memset(views, 0, sizeof views);
@@ -201,8 +240,7 @@ quire_status la_run(la_call *call, quire_error *error) {
     run_items(call, views);
     quire_widen_row(call->type, views[LA_OUTPUT].data, la_output_count(call), call->output);
     if (call->pool) {
-      size_t count = (size_t)(call->pool_slots * call->kv_heads * call->dk * call->dv);
-      quire_widen_row(call->state_type, views[LA_STATE_POOL].data, count, call->pool);
+      read_pool(call, &views[LA_STATE_POOL]);
     } else {
       quire_widen_row(call->state_type, views[LA_PRESENT_STATE].data, la_state_count(call),
                       call->present);

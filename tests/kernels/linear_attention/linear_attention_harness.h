@@ -29,6 +29,7 @@ typedef struct la_call {
   uint32_t column_block; /* 0: 32 */
   bool in_place;         /* present_state in past_state's buffer */
   bool strict_kernels;   /* the passes of the standard operator */
+  int64_t padding;       /* elements between rows of the inputs and between slots of the pool */
 
   const float *query, *key, *value, *past, *decay, *beta, *a_log, *dt_bias;
   int64_t decay_width, beta_width, dt_bias_width;

@@ -201,6 +201,18 @@ static void test_cu_seqlens(void **state) {
   }
 }
 
+/* Rows of the inputs may lie apart. */
+static void test_strides(void **state) {
+  (void)state;
+  FOR_EACH_CALL(0, 3) {
+    run(make_call((la_rule)rule, v_major, types, output_a, state_a));
+    la_call call = make_call((la_rule)rule, v_major, types, output_b, state_b);
+    call.padding = 5;
+    run(call);
+    assert_same_bits();
+  }
+}
+
 /* X4: a pool equals past and present states; sequence 1 reads and writes one slot, 2 begins. */
 static void test_pool(void **state) {
   (void)state;
@@ -218,6 +230,7 @@ static void test_pool(void **state) {
     call.past = NULL;
     call.pool = pool;
     call.pool_slots = 5;
+    call.padding = v_major ? 3 : 0;
     call.read_indices = reads;
     call.write_indices = writes;
     run(call);
@@ -290,15 +303,11 @@ static void test_head_mappings_agree(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_split),
-      cmocka_unit_test(test_column_blocks),
-      cmocka_unit_test(test_in_place),
-      cmocka_unit_test(test_batch_rows_alone),
-      cmocka_unit_test(test_cu_seqlens),
-      cmocka_unit_test(test_pool),
-      cmocka_unit_test(test_no_decay),
-      cmocka_unit_test(test_windows),
-      cmocka_unit_test(test_head_mappings_agree),
+      cmocka_unit_test(test_split),      cmocka_unit_test(test_column_blocks),
+      cmocka_unit_test(test_in_place),   cmocka_unit_test(test_batch_rows_alone),
+      cmocka_unit_test(test_cu_seqlens), cmocka_unit_test(test_strides),
+      cmocka_unit_test(test_pool),       cmocka_unit_test(test_no_decay),
+      cmocka_unit_test(test_windows),    cmocka_unit_test(test_head_mappings_agree),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
