@@ -26,7 +26,7 @@ static const row rows[] = {
     {"beyond atol", 1.5f, 1, 0.25, 0, 1},
     {"below by more than atol", 0.5f, 1, 0.25, 0, 1},
     {"within rtol of the expected value", 5, 4, 0, 0.25, 0},
-    {"rtol is of the expected, not the computed value", 4, 5.5f, 0, 0.25, 1},
+    {"rtol is of the expected, not the computed value", 5.25f, 4, 0, 0.25, 1},
     {"atol and rtol add up", 1.5f, 1, 0.25, 0.25, 0},
     {"rtol of a negative value", -5, -4, 0, 0.25, 0},
     {"NaN where it is expected", NOT_A_NUMBER, NOT_A_NUMBER, 1, 1, 0},
@@ -68,13 +68,13 @@ static void test_bits_of_nan(void **state) {
 
 static void test_worst_element(void **state) {
   (void)state;
-  const float want[6] = {1, 1, 1, 1, 1, 1};
-  const float got[6] = {1, 1.5f, 1, 3, 0, 1};
+  const float want[7] = {1, 1, 1, 1, 1, 1, 1};
+  const float got[7] = {1, 1.5f, 1, 3, 0, 1, -1}; /* the first of two equally bad ones */
   const quire_tolerance tolerance = {0.25, 0};
   quire_comparison result;
-  quire_compare(QUIRE_FLOAT32, 6, got, want, &tolerance, &result);
+  quire_compare(QUIRE_FLOAT32, 7, got, want, &tolerance, &result);
   assert_int_equal(result.worst, 3);
-  assert_int_equal(result.wrong, 3);
+  assert_int_equal(result.wrong, 4);
   assert_int_equal(result.identical, 3);
   assert_true(result.got == 3 && result.want == 1 && result.share == 8);
 }
