@@ -24,7 +24,7 @@ static bool resolve_references(quire_expr *expr, quire_resolve_function *resolve
     const char *message = resolve(user, buffer, length, in_defined, ref);
     if (message != NULL) {
       error->offset = node->begin;
-      snprintf(error->message, sizeof error->message, "%s", message);
+      (void)snprintf(error->message, sizeof error->message, "%s", message);
       return false;
     }
   }
@@ -46,7 +46,7 @@ static quire_expr_code find_constant(quire_arena *arena, quire_expr *expr) {
   if (asks_environment(expr)) {
     return QUIRE_EXPR_OK;
   }
-  quire_expr_env env = {.arena = arena, .steps_left = 2 * QUIRE_EXPR_MAX_LENGTH};
+  quire_expr_env env = {.arena = arena, .steps_left = UINT64_C(2) * QUIRE_EXPR_MAX_LENGTH};
   quire_expr_fault fault;
   quire_expr_code code = quire_expr_run(expr, 0, expr->code_count, &env, &expr->value, &fault);
   expr->constant = code == QUIRE_EXPR_OK;

@@ -11,7 +11,7 @@ int32_t quire_parser_fail(quire_parser *parser, size_t offset, const char *forma
     parser->error->offset = offset;
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(parser->error->message, sizeof parser->error->message, format, arguments);
+    (void)vsnprintf(parser->error->message, sizeof parser->error->message, format, arguments);
     va_end(arguments);
   }
   return QUIRE_NO_NODE;

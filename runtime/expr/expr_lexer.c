@@ -213,7 +213,11 @@ size_t quire_token_decode(const char *text, const quire_token *token, char *out)
     char c = text[i];
     if (c == '\\') {
       c = text[++i];
-      c = c == 'n' ? '\n' : (c == 't' ? '\t' : c);
+      if (c == 'n') {
+        c = '\n';
+      } else if (c == 't') {
+        c = '\t';
+      }
     }
     out[count++] = c;
   }

@@ -352,10 +352,11 @@ static void load_named_binding(quire_binding_load *load, const char *name) {
                             : json_object_get(loader->shared, name);
   load->binding->name = "";
   if (declaration != NULL) {
+    quire_binding_load shared_load = *load;
+    shared_load.json = declaration;
+    shared_load.place = &member;
     load->scope->shared = true;
-    load->json = declaration;
-    load->place = &member;
-    load_binding(load, name);
+    load_binding(&shared_load, name);
     load->scope->shared = false;
     return;
   }

@@ -93,7 +93,8 @@ const quire_expr *const *quire_loader_clauses(quire_scope *scope, json_t *json,
                                               const quire_json_place *place, size_t *count) {
   *count = 0;
   size_t length = quire_loader_list(scope->loader, json, place);
-  const quire_expr **clauses = quire_loader_array(scope->loader, length, sizeof *clauses);
+  const quire_expr **clauses =
+      quire_loader_array(scope->loader, length, sizeof(const quire_expr *));
   if (clauses == NULL) {
     return NULL;
   }
@@ -121,7 +122,7 @@ void quire_loader_shape(quire_scope *scope, json_t *json, const quire_json_place
     return;
   }
   size_t count = quire_loader_list(scope->loader, json, place);
-  const quire_expr **dims = quire_loader_array(scope->loader, count, sizeof *dims);
+  const quire_expr **dims = quire_loader_array(scope->loader, count, sizeof(const quire_expr *));
   if (dims == NULL) {
     return;
   }

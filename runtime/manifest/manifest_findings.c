@@ -24,7 +24,7 @@ static void note(quire_loader *loader, quire_severity severity, const quire_json
   if (loader->finding_count == QUIRE_MANIFEST_MAX_FINDINGS) {
     return;
   }
-  vsnprintf(message, sizeof message, format, arguments);
+  (void)vsnprintf(message, sizeof message, format, arguments);
   quire_text path;
   quire_text_init(&path, loader->scratch.allocator);
   quire_json_write_path(&path, place);

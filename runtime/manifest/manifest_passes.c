@@ -230,7 +230,7 @@ static void load_pass_names(quire_loader *loader, json_t *json, const quire_json
     quire_loader_fault(loader, &member, "must consist of letters, digits and _");
   }
   if (id == NULL) {
-    snprintf(automatic, sizeof automatic, "pass_%zu", index);
+    (void)snprintf(automatic, sizeof automatic, "pass_%zu", index);
     id = automatic;
   }
   pass->id = quire_loader_copy(loader, id);

@@ -201,7 +201,7 @@ static void load_variant_id(quire_loader *loader, json_t *json, const quire_json
     quire_loader_fault(loader, &member, "must consist of letters, digits and _");
   }
   if (id == NULL) {
-    snprintf(automatic, sizeof automatic, "variant_%zu", index);
+    (void)snprintf(automatic, sizeof automatic, "variant_%zu", index);
     id = automatic;
   }
   variant->id = quire_loader_copy(loader, id);

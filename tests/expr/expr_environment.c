@@ -128,7 +128,7 @@ void environment_derive(environment *world, const char *name, const char *text) 
   quire_compile_error error;
   const quire_expr *expr = environment_compile(world, text, strlen(text), &error);
   if (expr == NULL || world->derived_count == MAX_DERIVED) {
-    fprintf(stderr, "%s: %s\n", name, expr == NULL ? error.message : "too many");
+    (void)fprintf(stderr, "%s: %s\n", name, expr == NULL ? error.message : "too many");
     abort();
   }
   world->derived_name[world->derived_count] = name;

@@ -212,7 +212,7 @@ static void long_chains(void **state) {
   for (int i = 0; i < 250; ++i) { /* the condition holds at the end only */
     length += (size_t)snprintf(text + length, sizeof text - length, "attrs.none or ");
   }
-  snprintf(text + length, sizeof text - length, "7");
+  (void)snprintf(text + length, sizeof text - length, "7");
   assert_string_equal(environment_evaluate(&world, text), "7");
   /* A stack deeper than the evaluator's own: the last argument of 16 nests. */
   length = 0;
@@ -256,10 +256,10 @@ static void lists_are_bounded(void **state) {
   for (size_t i = 1; i < 8; ++i) {
     char *text = quire_arena_alloc(&world.arena, 256);
     assert_non_null(text);
-    snprintf(text, 256, "[%s,%s,%s,%s,%s,%s,%s,%s,%s,%s,%s,%s,%s,%s,%s,%s]", names[i - 1],
-             names[i - 1], names[i - 1], names[i - 1], names[i - 1], names[i - 1], names[i - 1],
-             names[i - 1], names[i - 1], names[i - 1], names[i - 1], names[i - 1], names[i - 1],
-             names[i - 1], names[i - 1], names[i - 1]);
+    (void)snprintf(text, 256, "[%s,%s,%s,%s,%s,%s,%s,%s,%s,%s,%s,%s,%s,%s,%s,%s]", names[i - 1],
+                   names[i - 1], names[i - 1], names[i - 1], names[i - 1], names[i - 1],
+                   names[i - 1], names[i - 1], names[i - 1], names[i - 1], names[i - 1],
+                   names[i - 1], names[i - 1], names[i - 1], names[i - 1], names[i - 1]);
     environment_derive(&world, names[i], text);
   }
   assert_string_equal(environment_evaluate(&world, "l1 == l1"), "true");
@@ -269,10 +269,10 @@ static void lists_are_bounded(void **state) {
   /* Nesting: each name adds one level. */
   static char deep[MAX_DERIVED][8];
   for (int i = 0; i < 64; ++i) {
-    snprintf(deep[i], sizeof deep[i], "d%d", i);
+    (void)snprintf(deep[i], sizeof deep[i], "d%d", i);
     char *text = quire_arena_alloc(&world.arena, 16);
     assert_non_null(text);
-    snprintf(text, 16, i == 0 ? "[attrs.i]" : "[d%d]", i - 1);
+    (void)snprintf(text, 16, i == 0 ? "[attrs.i]" : "[d%d]", i - 1);
     environment_derive(&world, deep[i], text);
   }
   assert_string_equal(environment_evaluate(&world, "d63 == d62"), "false");

@@ -147,14 +147,14 @@ static void length_and_items_are_bounded(void **state) {
   free(blanks);
   char *items = repeat("1, ", "1", "", 15);
   char text[256];
-  snprintf(text, sizeof text, "[%s]", items);
+  (void)snprintf(text, sizeof text, "[%s]", items);
   assert_non_null(environment_compile(&world, text, strlen(text), &error));
-  snprintf(text, sizeof text, "max(%s)", items);
+  (void)snprintf(text, sizeof text, "max(%s)", items);
   assert_non_null(environment_compile(&world, text, strlen(text), &error));
-  snprintf(text, sizeof text, "[%s, 1]", items);
+  (void)snprintf(text, sizeof text, "[%s, 1]", items);
   assert_null(environment_compile(&world, text, strlen(text), &error));
   assert_string_equal(error.message, "more than 16 items");
-  snprintf(text, sizeof text, "max(%s, 1)", items);
+  (void)snprintf(text, sizeof text, "max(%s, 1)", items);
   assert_null(environment_compile(&world, text, strlen(text), &error));
   free(items);
   items = repeat("n", "", "", 129);

@@ -22,7 +22,7 @@ static char line[LARGEST_LINE];
 
 static FILE *open_file(const char *name) {
   char path[1024];
-  snprintf(path, sizeof path, "%s/%s", folder, name);
+  (void)snprintf(path, sizeof path, "%s/%s", folder, name);
   FILE *file = fopen(path, "rb");
   if (file == NULL) {
     fail_msg("cannot read %s", path);
@@ -52,7 +52,7 @@ static void compatibility_manifests(void **state) {
     size_t length = fread(line, 1, sizeof line, file);
     size_t variants = 0;
     quire_error error = {.status = QUIRE_OK};
-    fclose(file);
+    (void)fclose(file);
     if (load(line, length, &variants, &error) != QUIRE_OK) {
       fail_msg("%s: %s", rows[i].name, error.message);
     }
@@ -79,7 +79,7 @@ static void load_cases(void **state) {
     json_decref(row);
     ++count;
   }
-  fclose(file);
+  (void)fclose(file);
   assert_int_equal(count, 108);
 }
 
@@ -111,7 +111,7 @@ static void expression_cases(void **state) {
     ++count;
   }
   json_decref(first);
-  fclose(file);
+  (void)fclose(file);
   assert_int_equal(count, 226);
 }
 
@@ -121,7 +121,7 @@ int main(void) {
                                      cmocka_unit_test(expression_cases)};
   folder = getenv("QUIRE_COMPAT_DIR");
   if (folder == NULL || folder[0] == '\0') {
-    printf("SKIPPED: QUIRE_COMPAT_DIR is not set, so NO golden file has been read\n");
+    (void)printf("SKIPPED: QUIRE_COMPAT_DIR is not set, so NO golden file has been read\n");
     return SKIPPED;
   }
   return cmocka_run_group_tests(tests, NULL, NULL);

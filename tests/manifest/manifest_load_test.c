@@ -13,13 +13,13 @@
 
 static char *read_data(const char *name, size_t *length) {
   char path[512];
-  snprintf(path, sizeof path, "%s/lint/%s", QUIRE_TEST_DATA, name);
+  (void)snprintf(path, sizeof path, "%s/lint/%s", QUIRE_TEST_DATA, name);
   FILE *file = fopen(path, "rb");
   assert_non_null(file);
   char *text = malloc(65536);
   assert_non_null(text);
   *length = fread(text, 1, 65536, file);
-  fclose(file);
+  (void)fclose(file);
   return text;
 }
 
@@ -191,11 +191,12 @@ static text_buffer repeated(const char *head, const char *middle, const char *ta
   text_buffer text = {malloc(head_length + middle_length * count + tail_length + 1),
                       head_length + middle_length * count + tail_length};
   assert_non_null(text.data);
-  memcpy(text.data, head, head_length);
+  memcpy(text.data, head, head_length); /* NOLINT(bugprone-not-null-terminated-result) */
   for (size_t i = 0; i < count; ++i) {
     memcpy(text.data + head_length + i * middle_length, middle, middle_length);
   }
-  memcpy(text.data + head_length + count * middle_length, tail, tail_length + 1);
+  memcpy(text.data + head_length + count * middle_length, tail, tail_length);
+  text.data[text.length] = '\0';
   return text;
 }
 
@@ -242,7 +243,7 @@ static void nesting_of_exactly_the_limit(void **state) {
     deep[i] = '[';
     deep[31 + i] = ']';
   }
-  snprintf(text, sizeof text, "{\"x-deep\": %s, %s", deep, scope_text + 1);
+  (void)snprintf(text, sizeof text, "{\"x-deep\": %s, %s", deep, scope_text + 1);
   quire_manifest_destroy(load_text(text, strlen(text)));
 }
 
