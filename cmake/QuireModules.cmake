@@ -42,3 +42,26 @@ function(quire_unit_test name)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77)
 endfunction()
+
+# quire_isa_sources(MODULE ISA FILES...): adds files that are compiled with the flags of one
+# instruction set (avx2, avx512, neon), where the target's processor can have it, and then defines
+# QUIRE_WITH_AVX2, QUIRE_WITH_AVX512 or QUIRE_WITH_NEON for the module, for its table of
+# implementations. Nothing in these files may be called but through that table.
+set(QUIRE_avx2_FLAGS -mavx2 -mfma -mf16c)
+set(QUIRE_avx512_FLAGS ${QUIRE_avx2_FLAGS} -mavx512f -mavx512bw -mavx512vl -mavx512dq)
+set(QUIRE_neon_FLAGS)
+function(quire_isa_sources module isa)
+  if(isa STREQUAL "neon")
+    set(processors "^(aarch64|arm64|ARM64)$")
+  else()
+    set(processors "^(x86_64|AMD64|amd64)$")
+  endif()
+  if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "${processors}" OR NOT CMAKE_SIZEOF_VOID_P EQUAL 8)
+    return()
+  endif()
+  target_sources(quire_${module} PRIVATE ${ARGN})
+  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS
+    "${QUIRE_${isa}_FLAGS};$<$<NOT:$<CONFIG:Debug>>:-O3>")
+  string(TOUPPER "${isa}" upper)
+  target_compile_definitions(quire_${module} PRIVATE QUIRE_WITH_${upper})
+endfunction()
