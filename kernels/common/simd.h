@@ -4,13 +4,14 @@
  * below. All operations are lane by lane and rounded as IEEE 754 has it, so that a body that keeps
  * the order of docs/numerics.md returns the bits of the scalar reference.
  *
- *   vec                    VEC_LANES values of f32
- *   vec_mask               one truth value a lane
- *   vec_load, vec_store    unaligned; vec_load_first and vec_store_first touch the first n lanes
- * only vec_load_f16, ...      the same from f16, bf16, int8, widened exactly (NU-1) vec_store_f16,
- * ...     rounded once, to nearest even vec_fma(a, b, c)       a*b + c, rounded once vec_max(a, b)
- * b > a ? b : a, so a NaN in b is passed over vec_fnmadd(a, b, c)    c - a*b, rounded once lanes16
- * the 16 virtual lanes of NU-3, as LANES16_PARTS vectors
+ *   vec                     VEC_LANES values of f32
+ *   vec_mask                one truth value a lane
+ *   vec_load, vec_store     unaligned; vec_load_first and vec_store_first touch the first n lanes
+ *   vec_load_f16, ...       the same from f16, bf16, int8, widened exactly (NU-1)
+ *   vec_store_first_f16     rounded once, to nearest even; vec_store_first_bf16 likewise
+ *   vec_fma(a, b, c)        a*b + c, rounded once; vec_fnmadd(a, b, c) is c - a*b
+ *   vec_max(a, b)           b > a ? b : a, so a NaN in b is passed over
+ *   lanes16                 the 16 virtual lanes of NU-3, as LANES16_PARTS vectors
  */
 #ifndef QUIRE_KERNELS_SIMD_H
 #define QUIRE_KERNELS_SIMD_H
@@ -28,40 +29,6 @@
 #include "simd_neon.h"
 #else
 #error "simd.h: compile this file with the flags of an instruction set"
-/* exp for any x: the bits of quire_exp. */
-static inline vec vec_exp(vec x) {
-  const vec magic = vec_set(0x1.8p23f);
-  const vec t = vec_fma(x, vec_set(0x1.715476p0f), magic);
-  const vec n = vec_sub(t, magic);
-  vec r = vec_fnmadd(n, vec_set(0x1.62e4p-1f), x);
-  r = vec_fnmadd(n, vec_set(0x1.7f7d1cp-20f), r);
-  const vec e = vec_exp_reduced(r);
-  /* n = 128 has no exponent of its own: half the power, twice. */
-  const vec_mask large = vec_less(vec_set(80.0f), x);
-  const vec power = vec_power_of_low_bits(vec_select(large, vec_sub(t, vec_set(1.0f)), t));
-  vec scaled = vec_mul(e, power);
-  scaled = vec_select(large, vec_add(scaled, scaled), scaled);
-  scaled = vec_select(vec_less(vec_set(89.0f), x), vec_set(INFINITY), scaled);
-  return vec_select(vec_less(x, vec_set(-87.3f)), vec_zero(), scaled);
-}
-
-/* The bits of quire_tanh. */
-static inline vec vec_tanh(vec x) {
-  const vec magnitude = vec_abs(x);
-  const vec z = vec_mul(x, x);
-  vec p = vec_set(0x1.4414cep-9f);
-  p = vec_fma(p, z, vec_set(-0x1.16275cp-7f));
-  p = vec_fma(p, z, vec_set(0x1.6552dap-6f));
-  p = vec_fma(p, z, vec_set(-0x1.ba1250p-5f));
-  p = vec_fma(p, z, vec_set(0x1.1111p-3f));
-  p = vec_fma(p, z, vec_set(-0x1.555556p-2f));
-  const vec small = vec_fma(magnitude, vec_mul(z, p), magnitude);
-  const vec one = vec_set(1.0f);
-  const vec e = vec_exp_nonpositive(vec_mul(vec_set(-2.0f), magnitude));
-  const vec large = vec_sub(one, vec_div(vec_add(e, e), vec_add(one, e)));
-  return vec_copysign(vec_select(vec_less(magnitude, vec_set(0.5625f)), small, large), x);
-}
-
 #endif
 
 enum { LANES16_PARTS = 16 / VEC_LANES };
