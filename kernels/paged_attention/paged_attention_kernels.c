@@ -2,6 +2,27 @@
 
 #include "paged_attention_passes.h"
 
+/* What an instruction set's implementations have in common. */
+#define AVX2_FEATURES (QUIRE_CPU_AVX2 | QUIRE_CPU_FMA | QUIRE_CPU_F16C)
+#define AVX512_FEATURES \
+  (AVX2_FEATURES | QUIRE_CPU_AVX512F | QUIRE_CPU_AVX512BW | QUIRE_CPU_AVX512VL | QUIRE_CPU_AVX512DQ)
+#define SCALAR .isa = QUIRE_ISA_SCALAR, .priority = 0
+#define AVX2 .isa = QUIRE_ISA_AVX2, .features = AVX2_FEATURES, .priority = 10
+#define AVX512 .isa = QUIRE_ISA_AVX512, .features = AVX512_FEATURES, .priority = 20
+#define NEON .isa = QUIRE_ISA_NEON, .features = QUIRE_CPU_NEON, .priority = 10
+
+#define ATTEND                                                                           \
+  .kernel = "paged_attention_attend", .bindings = quire_paged_attention_attend_bindings, \
+  .binding_count = QUIRE_ATTEND_BINDING_COUNT,                                           \
+  .uniforms = "num_heads:u32 scale:f32 softcap:f32 window:u32 is_causal:u32"
+#define SCATTER                                                                            \
+  .kernel = "paged_attention_scatter", .bindings = quire_paged_attention_scatter_bindings, \
+  .binding_count = QUIRE_SCATTER_BINDING_COUNT, .uniforms = "num_heads:u32"
+#define MERGE                                                                          \
+  .kernel = "paged_attention_merge", .bindings = quire_paged_attention_merge_bindings, \
+  .binding_count = QUIRE_MERGE_BINDING_COUNT,                                          \
+  .uniforms = "num_heads:u32 kv_num_heads:u32 value_size:u32"
+
 static const quire_implementation implementations[] = {
     {.kernel = "paged_attention_schedule",
      .name = "paged_attention_schedule__scalar",
@@ -11,27 +32,24 @@ static const quire_implementation implementations[] = {
                  "is_causal:u32 state_limit:u32",
      .isa = QUIRE_ISA_SCALAR,
      .function = quire_paged_attention_schedule},
-    {.kernel = "paged_attention_scatter",
-     .name = "paged_attention_scatter__scalar",
-     .bindings = quire_paged_attention_scatter_bindings,
-     .binding_count = QUIRE_SCATTER_BINDING_COUNT,
-     .uniforms = "num_heads:u32",
-     .isa = QUIRE_ISA_SCALAR,
+    {SCATTER, SCALAR, .name = "paged_attention_scatter__scalar",
      .function = quire_paged_attention_scatter},
-    {.kernel = "paged_attention_attend",
-     .name = "paged_attention_attend__scalar",
-     .bindings = quire_paged_attention_attend_bindings,
-     .binding_count = QUIRE_ATTEND_BINDING_COUNT,
-     .uniforms = "num_heads:u32 scale:f32 softcap:f32 window:u32 is_causal:u32",
-     .isa = QUIRE_ISA_SCALAR,
+    {ATTEND, SCALAR, .name = "paged_attention_attend__scalar",
      .function = quire_paged_attention_attend},
-    {.kernel = "paged_attention_merge",
-     .name = "paged_attention_merge__scalar",
-     .bindings = quire_paged_attention_merge_bindings,
-     .binding_count = QUIRE_MERGE_BINDING_COUNT,
-     .uniforms = "num_heads:u32 kv_num_heads:u32 value_size:u32",
-     .isa = QUIRE_ISA_SCALAR,
+    {MERGE, SCALAR, .name = "paged_attention_merge__scalar",
      .function = quire_paged_attention_merge},
+#ifdef QUIRE_WITH_AVX2
+    {ATTEND, AVX2, .name = "paged_attention_attend__avx2",
+     .function = quire_paged_attention_attend_avx2},
+#endif
+#ifdef QUIRE_WITH_AVX512
+    {ATTEND, AVX512, .name = "paged_attention_attend__avx512",
+     .function = quire_paged_attention_attend_avx512},
+#endif
+#ifdef QUIRE_WITH_NEON
+    {ATTEND, NEON, .name = "paged_attention_attend__neon",
+     .function = quire_paged_attention_attend_neon},
+#endif
 };
 
 const quire_implementation_list quire_kernels_paged_attention = {

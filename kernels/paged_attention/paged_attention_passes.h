@@ -26,4 +26,8 @@ quire_pass_function quire_paged_attention_scatter;
 quire_pass_function quire_paged_attention_attend;
 quire_pass_function quire_paged_attention_merge;
 
+quire_pass_function quire_paged_attention_attend_avx2;
+quire_pass_function quire_paged_attention_attend_avx512;
+quire_pass_function quire_paged_attention_attend_neon;
+
 #endif

@@ -1,0 +1,3 @@
+/* Attend on AVX2. */
+#define QUIRE_ATTEND quire_paged_attention_attend_avx2
+#include "paged_attention_attend_body.h"

@@ -1,0 +1,3 @@
+/* Attend on AVX-512. */
+#define QUIRE_ATTEND quire_paged_attention_attend_avx512
+#include "paged_attention_attend_body.h"
