@@ -164,9 +164,14 @@ static quire_status read_entries(quire_safetensors *tensors, size_t data_size, q
   return QUIRE_OK;
 }
 
+/* A tensor in the order of the offsets. */
+typedef struct placed_tensor {
+  const quire_stored_tensor *tensor;
+} placed_tensor;
+
 static int by_offset(const void *left, const void *right) {
-  const quire_stored_tensor *a = *(quire_stored_tensor *const *)left;
-  const quire_stored_tensor *b = *(quire_stored_tensor *const *)right;
+  const quire_stored_tensor *a = ((const placed_tensor *)left)->tensor;
+  const quire_stored_tensor *b = ((const placed_tensor *)right)->tensor;
   if (a->begin != b->begin) {
     return a->begin < b->begin ? -1 : 1;
   }
@@ -174,15 +179,15 @@ static int by_offset(const void *left, const void *right) {
 }
 
 /* Every byte of the data must belong to exactly one tensor. */
-static quire_status check_cover(quire_stored_tensor **sorted, size_t count, size_t data_size,
+static quire_status check_cover(const placed_tensor *sorted, size_t count, size_t data_size,
                                 quire_error *error) {
   size_t covered = 0;
   for (size_t i = 0; i < count; ++i) {
-    const quire_stored_tensor *tensor = sorted[i];
+    const quire_stored_tensor *tensor = sorted[i].tensor;
     if (tensor->begin < covered) {
       return quire_failure_set(error, QUIRE_IO,
                                "%.64s: begins at byte %zu inside %.64s, which ends at %zu",
-                               tensor->name, tensor->begin, sorted[i - 1]->name, covered);
+                               tensor->name, tensor->begin, sorted[i - 1].tensor->name, covered);
     }
     if (tensor->begin > covered) {
       return quire_failure_set(error, QUIRE_IO,
@@ -197,14 +202,15 @@ static quire_status check_cover(quire_stored_tensor **sorted, size_t count, size
                                  covered, data_size);
 }
 
-static quire_status check_layout(quire_safetensors *tensors, size_t data_size, quire_error *error) {
-  quire_stored_tensor **sorted = calloc(tensors->count + 1, sizeof *sorted);
+static quire_status check_layout(const quire_safetensors *tensors, size_t data_size,
+                                 quire_error *error) {
+  placed_tensor *sorted = calloc(tensors->count + 1, sizeof *sorted);
   if (!sorted) {
     return quire_failure_set(error, QUIRE_OUT_OF_MEMORY, "no memory for %zu tensors",
                              tensors->count);
   }
   for (size_t i = 0; i < tensors->count; ++i) {
-    sorted[i] = &tensors->tensors[i];
+    sorted[i].tensor = &tensors->tensors[i];
   }
   qsort(sorted, tensors->count, sizeof *sorted, by_offset);
   const quire_status status = check_cover(sorted, tensors->count, data_size, error);

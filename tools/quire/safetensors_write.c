@@ -13,13 +13,13 @@ static int by_element_size(const void *left, const void *right) {
 }
 
 static json_t *entry_of(const quire_stored_tensor *tensor, size_t begin) {
+  const size_t end = begin + tensor->bytes;
   json_t *shape = json_array();
   for (int32_t i = 0; i < tensor->ndim; ++i) {
     json_array_append_new(shape, json_integer(tensor->shape[i]));
   }
   return json_pack("{s:s, s:o, s:[I, I]}", "dtype", quire_safetensors_dtype_name(tensor->dtype),
-                   "shape", shape, "data_offsets", (json_int_t)begin,
-                   (json_int_t)(begin + tensor->bytes));
+                   "shape", shape, "data_offsets", (json_int_t)begin, (json_int_t)end);
 }
 
 /* The header's text, padded; NULL if there is no memory. */
@@ -35,19 +35,17 @@ static char *make_header(const json_t *metadata, const quire_stored_tensor *tens
     is_bad |= json_object_set_new(header, tensors[i].name, entry_of(&tensors[i], begin));
     begin += tensors[i].bytes;
   }
-  char *text = is_bad ? NULL : json_dumps(header, JSON_COMPACT);
-  json_decref(header);
-  if (!text) {
-    return NULL;
-  }
-  const size_t length = strlen(text);
+  const size_t length = is_bad ? 0 : json_dumpb(header, NULL, 0, JSON_COMPACT);
   *size = (length + 7) / 8 * 8;
-  char *padded = malloc(*size);
+  char *padded = length > 0 ? malloc(*size) : NULL;
   if (padded) {
-    memcpy(padded, text, length);
-    memset(padded + length, ' ', *size - length);
+    memset(padded, ' ', *size);
+    if (json_dumpb(header, padded, *size, JSON_COMPACT) != length) {
+      free(padded);
+      padded = NULL;
+    }
   }
-  free(text);
+  json_decref(header);
   return padded;
 }
 
