@@ -83,10 +83,25 @@ typedef struct quire_linear_attention_uniforms {
 } quire_linear_attention_uniforms;
 
 /*
- * Work memory of one item: the rows k, q and the decay factors, then the f32 tile of the state. It
- * lies on the stack if it fits there, else in the workspace; the manifests use the same numbers.
+ * Work memory of one item: its columns of the state in f32, and some rows of key channels. It lies
+ * on the stack up to LA_STACK_CHANNELS key channels (a tile of at most LA_TILE_FLOATS), else in the
+ * workspace: LA_SCRATCH_COLUMNS columns or rows of the state at a time, and LA_SCRATCH_ROWS rows
+ * in all. The manifests use the same numbers.
  */
-enum { LA_MAX_COLUMNS = 64, LA_STACK_FLOATS = 8192, LA_WORK_ROWS = 3 };
+enum {
+  LA_MAX_COLUMNS = 64, /* of a tile; an item may have more tiles */
+  LA_STACK_CHANNELS = 512,
+  LA_TILE_FLOATS = 8192,
+  LA_SCRATCH_COLUMNS = 16,
+  LA_SCRATCH_ROWS = 24,
+  LA_CHANNEL_ALIGNMENT = 16
+};
+
+/* Floats of `scratch` for one item; 0: none. */
+static inline size_t quire_linear_attention_work_floats(size_t dk) {
+  const size_t mask = LA_CHANNEL_ALIGNMENT - 1;
+  return dk <= LA_STACK_CHANNELS ? 0 : LA_SCRATCH_ROWS * ((dk + mask) & ~mask);
+}
 
 quire_pass_function quire_linear_attention_schedule;
 quire_pass_function quire_linear_attention_schedule_strict;

@@ -1,9 +1,7 @@
 #include "linear_attention_tile.h"
 
 #include <math.h>
-#include <string.h>
 
-#include "linear_attention_call.h"
 #include "numeric.h"
 
 /* Rows of the tile, and the elements of one: the two layouts differ in nothing else when copied. */
@@ -43,14 +41,6 @@ void quire_linear_attention_tile_store(const quire_linear_attention_tile *tile,
   size_t length = row_length(tile);
   for (size_t row = 0; row < row_count(tile); row++) {
     quire_narrow_row(state->dtype, tile->data + row * length, length, state_row(tile, state, row));
-  }
-}
-
-void quire_linear_attention_tile_zero_fill(const quire_linear_attention_tile *tile,
-                                           const quire_linear_attention_state *state) {
-  size_t bytes = row_length(tile) * quire_dtype_size(state->dtype);
-  for (size_t row = 0; row < row_count(tile); row++) {
-    memset(state_row(tile, state, row), 0, bytes);
   }
 }
 

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "pass.h"
+#include "linear_attention_item.h"
 
 typedef struct quire_linear_attention_tile {
   float *data;    /* K-major: [dk, columns]; V-major: [columns, dk] */
@@ -19,22 +19,12 @@ typedef struct quire_linear_attention_tile {
   bool v_major;
 } quire_linear_attention_tile;
 
-/* One state matrix in memory: element (row, column) of its two last axes. */
-typedef struct quire_linear_attention_state {
-  unsigned char *data;
-  quire_dtype dtype;
-  int64_t row_stride; /* in elements; rows are contiguous */
-} quire_linear_attention_state;
-
 void quire_linear_attention_tile_clear(const quire_linear_attention_tile *tile);
 void quire_linear_attention_tile_load(const quire_linear_attention_tile *tile,
                                       const quire_linear_attention_state *state);
 /* Rounds once to the state's type. */
 void quire_linear_attention_tile_store(const quire_linear_attention_tile *tile,
                                        const quire_linear_attention_state *state);
-/* Writes zeros to the tile's columns of a state; the tile itself is not touched. */
-void quire_linear_attention_tile_zero_fill(const quire_linear_attention_tile *tile,
-                                           const quire_linear_attention_state *state);
 
 /* Row i of the state times factors[i], rounded. */
 void quire_linear_attention_tile_decay(const quire_linear_attention_tile *tile,

@@ -205,8 +205,8 @@ static void run_items(const la_call *call, quire_view *views) {
   size_t blocks = ((size_t)call->dv + block - 1) / block;
   size_t heads = (size_t)call->kv_heads;
   size_t items = blocks * heads * (size_t)la_sequences(call);
-  size_t floats = (size_t)call->dk * (block + LA_WORK_ROWS);
-  if (floats > LA_STACK_FLOATS) {
+  size_t floats = quire_linear_attention_work_floats((size_t)call->dk);
+  if (floats > 0) {
     views[LA_SCRATCH].dtype = QUIRE_FLOAT32;
     views[LA_SCRATCH].data = malloc(items * floats * sizeof(float));
   }
