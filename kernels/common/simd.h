@@ -11,6 +11,7 @@
  *   vec_store_first_f16     rounded once, to nearest even; vec_store_first_bf16 likewise
  *   vec_fma(a, b, c)        a*b + c, rounded once; vec_fnmadd(a, b, c) is c - a*b
  *   vec_max(a, b)           b > a ? b : a, so a NaN in b is passed over
+ *   vec_sum_rows            sums of the lanes of VEC_LANES vectors, by NU-3's tree
  *   lanes16                 the 16 virtual lanes of NU-3, as LANES16_PARTS vectors
  */
 #ifndef QUIRE_KERNELS_SIMD_H
@@ -40,6 +41,18 @@ typedef struct lanes16 {
 /* quire_lane_tree of numeric.h: i with i+8, i+4, i+2, i+1. */
 static inline float lanes16_tree(const lanes16 *lanes) {
   return vec_tree16(lanes->part);
+}
+
+/* NU-3's tree up to where vec_sum_rows takes over: lanes VEC_LANES or more apart. */
+static inline vec lanes16_join(const lanes16 *lanes) {
+  if (LANES16_PARTS == 1) {
+    return lanes->part[0];
+  }
+  if (LANES16_PARTS == 2) {
+    return vec_add(lanes->part[0], lanes->part[LANES16_PARTS / 2]);
+  }
+  return vec_add(vec_add(lanes->part[0], lanes->part[LANES16_PARTS / 2]),
+                 vec_add(lanes->part[LANES16_PARTS / 4], lanes->part[3 * LANES16_PARTS / 4]));
 }
 
 /* exp of a reduced argument, |r| <= ln(2) / 2. */

@@ -137,4 +137,69 @@ static inline float vec_tree16(const vec *parts) {
   return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
 }
 
+/* Sums of VEC_LANES vectors, lane n from rows[n]; with the lanes 8 apart added before, NU-3's tree.
+ */
+static inline vec vec_sum_rows(const vec *rows) {
+  vec sums[4];
+  for (int i = 0; i < 4; ++i) { /* rows i and i+4 become the two halves */
+    sums[i] = _mm256_add_ps(_mm256_permute2f128_ps(rows[i], rows[i + 4], 0x20),
+                            _mm256_permute2f128_ps(rows[i], rows[i + 4], 0x31));
+  }
+  vec pairs[2];
+  for (int i = 0; i < 2; ++i) {
+    const __m256d a = _mm256_castps_pd(sums[2 * i]);
+    const __m256d b = _mm256_castps_pd(sums[2 * i + 1]);
+    pairs[i] = _mm256_add_ps(_mm256_castpd_ps(_mm256_unpacklo_pd(a, b)),
+                             _mm256_castpd_ps(_mm256_unpackhi_pd(a, b)));
+  }
+  return _mm256_add_ps(_mm256_shuffle_ps(pairs[0], pairs[1], 0x88),
+                       _mm256_shuffle_ps(pairs[0], pairs[1], 0xdd));
+}
+/* Largest lanes of VEC_LANES vectors, lane n from rows[n]; no lane is NaN. */
+static inline vec vec_max_rows(const vec *rows) {
+  vec most[4];
+  for (int i = 0; i < 4; ++i) {
+    most[i] = _mm256_max_ps(_mm256_permute2f128_ps(rows[i], rows[i + 4], 0x20),
+                            _mm256_permute2f128_ps(rows[i], rows[i + 4], 0x31));
+  }
+  vec pairs[2];
+  for (int i = 0; i < 2; ++i) {
+    const __m256d a = _mm256_castps_pd(most[2 * i]);
+    const __m256d b = _mm256_castps_pd(most[2 * i + 1]);
+    pairs[i] = _mm256_max_ps(_mm256_castpd_ps(_mm256_unpacklo_pd(a, b)),
+                             _mm256_castpd_ps(_mm256_unpackhi_pd(a, b)));
+  }
+  return _mm256_max_ps(_mm256_shuffle_ps(pairs[0], pairs[1], 0x88),
+                       _mm256_shuffle_ps(pairs[0], pairs[1], 0xdd));
+}
+
+/* Lane i as bit i says. */
+static inline vec_mask vec_mask_of_bits(uint64_t bits) {
+  const __m256i lane = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+  const __m256i all = _mm256_set1_epi32((int)(bits & 0xffu));
+  return _mm256_castsi256_ps(_mm256_cmpeq_epi32(_mm256_and_si256(all, lane), lane));
+}
+/* Cuts x into `parts` (1, 2, 4) equal pieces and stores piece i at p + i * stride. */
+static inline void vec_store_parts(float *p, size_t stride, int parts, vec x) {
+  if (parts == 1) {
+    _mm256_storeu_ps(p, x);
+    return;
+  }
+  const __m128 low = _mm256_castps256_ps128(x);
+  const __m128 high = _mm256_extractf128_ps(x, 1);
+  if (parts == 2) {
+    _mm_storeu_ps(p, low);
+    _mm_storeu_ps(p + stride, high);
+  } else {
+    _mm_storel_pi((__m64 *)(void *)p, low);
+    _mm_storeh_pi((__m64 *)(void *)(p + stride), low);
+    _mm_storel_pi((__m64 *)(void *)(p + 2 * stride), high);
+    _mm_storeh_pi((__m64 *)(void *)(p + 3 * stride), high);
+  }
+}
+/* Asks for the cache line of p, soon but not at once. */
+static inline void vec_prefetch(const void *p) {
+  _mm_prefetch((const char *)p, _MM_HINT_T1);
+}
+
 #endif

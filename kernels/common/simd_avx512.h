@@ -126,4 +126,70 @@ static inline float vec_tree16(const vec *parts) {
   return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
 }
 
+/* Sums of VEC_LANES vectors, lane n from rows[n], by NU-3's tree of 16. */
+static inline vec vec_sum_rows(const vec *rows) {
+  vec sums[4];
+  for (int i = 0; i < 4; ++i) { /* rows i, i+4, i+8, i+12 become the four quarters */
+    const vec low = _mm512_add_ps(_mm512_shuffle_f32x4(rows[i], rows[i + 4], 0x44),
+                                  _mm512_shuffle_f32x4(rows[i], rows[i + 4], 0xee));
+    const vec high = _mm512_add_ps(_mm512_shuffle_f32x4(rows[i + 8], rows[i + 12], 0x44),
+                                   _mm512_shuffle_f32x4(rows[i + 8], rows[i + 12], 0xee));
+    sums[i] =
+        _mm512_add_ps(_mm512_shuffle_f32x4(low, high, 0x88), _mm512_shuffle_f32x4(low, high, 0xdd));
+  }
+  vec pairs[2];
+  for (int i = 0; i < 2; ++i) {
+    const __m512d a = _mm512_castps_pd(sums[2 * i]);
+    const __m512d b = _mm512_castps_pd(sums[2 * i + 1]);
+    pairs[i] = _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)),
+                             _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));
+  }
+  return _mm512_add_ps(_mm512_shuffle_ps(pairs[0], pairs[1], 0x88),
+                       _mm512_shuffle_ps(pairs[0], pairs[1], 0xdd));
+}
+/* Largest lanes of VEC_LANES vectors, lane n from rows[n]; no lane is NaN. */
+static inline vec vec_max_rows(const vec *rows) {
+  vec most[4];
+  for (int i = 0; i < 4; ++i) {
+    const vec low = _mm512_max_ps(_mm512_shuffle_f32x4(rows[i], rows[i + 4], 0x44),
+                                  _mm512_shuffle_f32x4(rows[i], rows[i + 4], 0xee));
+    const vec high = _mm512_max_ps(_mm512_shuffle_f32x4(rows[i + 8], rows[i + 12], 0x44),
+                                   _mm512_shuffle_f32x4(rows[i + 8], rows[i + 12], 0xee));
+    most[i] =
+        _mm512_max_ps(_mm512_shuffle_f32x4(low, high, 0x88), _mm512_shuffle_f32x4(low, high, 0xdd));
+  }
+  vec pairs[2];
+  for (int i = 0; i < 2; ++i) {
+    const __m512d a = _mm512_castps_pd(most[2 * i]);
+    const __m512d b = _mm512_castps_pd(most[2 * i + 1]);
+    pairs[i] = _mm512_max_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)),
+                             _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));
+  }
+  return _mm512_max_ps(_mm512_shuffle_ps(pairs[0], pairs[1], 0x88),
+                       _mm512_shuffle_ps(pairs[0], pairs[1], 0xdd));
+}
+
+/* Lane i as bit i says. */
+static inline vec_mask vec_mask_of_bits(uint64_t bits) {
+  return (vec_mask)(bits & 0xffffu);
+}
+/* Cuts x into `parts` (1, 2, 4) equal pieces and stores piece i at p + i * stride. */
+static inline void vec_store_parts(float *p, size_t stride, int parts, vec x) {
+  if (parts == 1) {
+    _mm512_storeu_ps(p, x);
+  } else if (parts == 2) {
+    _mm256_storeu_ps(p, _mm512_castps512_ps256(x));
+    _mm256_storeu_ps(p + stride, _mm512_extractf32x8_ps(x, 1));
+  } else {
+    _mm_storeu_ps(p, _mm512_castps512_ps128(x));
+    _mm_storeu_ps(p + stride, _mm512_extractf32x4_ps(x, 1));
+    _mm_storeu_ps(p + 2 * stride, _mm512_extractf32x4_ps(x, 2));
+    _mm_storeu_ps(p + 3 * stride, _mm512_extractf32x4_ps(x, 3));
+  }
+}
+/* Asks for the cache line of p, soon but not at once. */
+static inline void vec_prefetch(const void *p) {
+  _mm_prefetch((const char *)p, _MM_HINT_T1);
+}
+
 #endif

@@ -130,4 +130,34 @@ static inline float vec_tree16(const vec *parts) {
   return vget_lane_f32(two, 0) + vget_lane_f32(two, 1);
 }
 
+/* Sums of VEC_LANES vectors, lane n from rows[n]; with the lanes 8 and 4 apart added before, NU-3's
+ * tree. */
+static inline vec vec_sum_rows(const vec *rows) {
+  const vec a = vaddq_f32(vcombine_f32(vget_low_f32(rows[0]), vget_low_f32(rows[1])),
+                          vcombine_f32(vget_high_f32(rows[0]), vget_high_f32(rows[1])));
+  const vec b = vaddq_f32(vcombine_f32(vget_low_f32(rows[2]), vget_low_f32(rows[3])),
+                          vcombine_f32(vget_high_f32(rows[2]), vget_high_f32(rows[3])));
+  return vpaddq_f32(a, b);
+}
+/* Largest lanes of VEC_LANES vectors, lane n from rows[n]; no lane is NaN. */
+static inline vec vec_max_rows(const vec *rows) {
+  return vpmaxq_f32(vpmaxq_f32(rows[0], rows[1]), vpmaxq_f32(rows[2], rows[3]));
+}
+
+/* Lane i as bit i says. */
+static inline vec_mask vec_mask_of_bits(uint64_t bits) {
+  const uint32_t lanes[4] = {1, 2, 4, 8};
+  return vtstq_u32(vdupq_n_u32((uint32_t)(bits & 0xfu)), vld1q_u32(lanes));
+}
+/* Stores x at p: a vector holds one piece. */
+static inline void vec_store_parts(float *p, size_t stride, int parts, vec x) {
+  (void)stride;
+  (void)parts;
+  vst1q_f32(p, x);
+}
+/* Asks for the cache line of p, soon but not at once. */
+static inline void vec_prefetch(const void *p) {
+  __builtin_prefetch(p, 0, 2);
+}
+
 #endif
