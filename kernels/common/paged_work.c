@@ -1,5 +1,7 @@
 #include "paged_work.h"
 
+#include <stdatomic.h>
+
 /* Items to aim at: enough for many cores to share evenly, few enough to cost nothing. */
 enum {
   TARGET_ITEMS = 256,
@@ -76,6 +78,7 @@ void quire_paged_begin(quire_paged_schedule *schedule, const quire_paged_load *l
   schedule->item_count = 0;
   schedule->merge_count = 0;
   schedule->state_count = 0;
+  schedule->long_count = 0;
   schedule->rows_left = schedule->row_total;
   schedule->quantum = max_i64(1, load->work / TARGET_ITEMS);
   /* All K/V heads of a short sequence stay together, since its keys lie together, unless there is
@@ -203,8 +206,12 @@ static void add_item(quire_paged_schedule *schedule, const quire_paged_sequence 
   item->state_base = schedule->state_count + skipped * schedule->num_heads * d->state_count;
   item->state_stride = d->state_count;
   item->first_state = d->first_state;
-  item->gemm_order = sequence->row_count > QUIRE_PAGED_EXACT_TOKENS;
+  item->gemm_order = quire_paged_is_long(sequence);
   set_pieces(item, d, run);
+}
+
+bool quire_paged_is_long(const quire_paged_sequence *sequence) {
+  return sequence->row_count > QUIRE_PAGED_EXACT_TOKENS;
 }
 
 void quire_paged_add(quire_paged_schedule *schedule, const quire_paged_sequence *sequence) {
@@ -225,6 +232,28 @@ void quire_paged_add(quire_paged_schedule *schedule, const quire_paged_sequence 
     schedule->state_count += sequence->row_count * schedule->num_heads * d.state_count;
   }
   schedule->rows_left -= sequence->row_count;
+  if (quire_paged_is_long(sequence)) {
+    schedule->long_count = schedule->item_count;
+  }
+}
+
+int64_t quire_paged_finish(quire_paged_schedule *schedule) {
+  quire_paged_queue *queue = schedule->queue;
+  queue->runner_count = min_i64(schedule->runner_limit, schedule->long_count);
+  queue->long_count = queue->runner_count > 0 ? schedule->long_count : 0;
+  return schedule->item_count - queue->long_count + queue->runner_count;
+}
+
+int64_t quire_paged_take(const quire_view *queue, const quire_view *taken, size_t x,
+                         int64_t previous) {
+  const quire_paged_queue *q = queue->data;
+  const int64_t index = (int64_t)x;
+  if (index >= q->runner_count) {
+    return previous < 0 ? q->long_count - q->runner_count + index : -1;
+  }
+  atomic_uint_least32_t *counter = taken->data;
+  const int64_t next = atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
+  return next < q->long_count ? next : -1;
 }
 
 void quire_paged_grid(const quire_view *grid, int64_t x, int64_t y) {

@@ -23,6 +23,17 @@ enum {
   QUIRE_PAGED_EXACT_TOKENS = 8 /* NU-8: more new tokens of a sequence take the GEMM-shaped order */
 };
 
+/*
+ * Items in the GEMM-shaped order come first in the list and form a queue. They need scratch that no
+ * stack holds, and a pass does not know its thread: so the first grid indices of attend are
+ * runners, each with a slice of scratch of its own, who take items from the queue until it is
+ * empty. Every other grid index is one more item of the list.
+ */
+typedef struct quire_paged_queue {
+  int64_t long_count;   /* items of the queue */
+  int64_t runner_count; /* 0: there is no queue, a grid index is an item */
+} quire_paged_queue;
+
 /* What an item leaves behind. */
 enum {
   QUIRE_PAGED_ROWS = 0,   /* finished rows in the output */
@@ -62,7 +73,8 @@ typedef struct quire_paged_merge_row {
 
 enum {
   QUIRE_PAGED_ITEM_WORDS = sizeof(quire_paged_item) / sizeof(int64_t),
-  QUIRE_PAGED_MERGE_WORDS = sizeof(quire_paged_merge_row) / sizeof(int64_t)
+  QUIRE_PAGED_MERGE_WORDS = sizeof(quire_paged_merge_row) / sizeof(int64_t),
+  QUIRE_PAGED_QUEUE_WORDS = sizeof(quire_paged_queue) / sizeof(int64_t)
 };
 
 /* A sequence as the schedule sees it. */
@@ -83,11 +95,15 @@ typedef struct quire_paged_schedule {
   int64_t state_limit; /* capacities */
   int64_t item_limit;
   int64_t merge_limit;
+  int64_t runner_limit; /* slices of scratch; 0: no queue */
+  int64_t tile_rows;    /* rows times query heads that a slice holds at once */
+  quire_paged_queue *queue;
   quire_paged_item *items;
   quire_paged_merge_row *merge_rows;
   int64_t item_count; /* filled so far */
   int64_t merge_count;
   int64_t state_count;
+  int64_t long_count; /* items of long sequences */
   int64_t quantum;    /* work of an item to aim at, in rows times pieces */
   int64_t few_parts;  /* parts into which K/V heads of short sequences are cut */
   int64_t block_rows; /* rows of an item of a long sequence */
@@ -99,8 +115,9 @@ void quire_paged_visible(int64_t position, int64_t end_position, bool causal, in
                          int64_t *first, int64_t *end);
 
 /*
- * Usage: count() every sequence, begin(), add() every sequence in the same order. The item limit is
- * at least the number of rows; the lists never outgrow the limits.
+ * Usage: count() every sequence, begin(), add() every sequence with quire_paged_is_long() and then
+ * every other, finish(). The item limit is at least the number of rows; the lists never outgrow the
+ * limits.
  */
 typedef struct quire_paged_load {
   int64_t work;       /* rows times pieces */
@@ -110,7 +127,17 @@ typedef struct quire_paged_load {
 void quire_paged_count(const quire_paged_schedule *schedule, const quire_paged_sequence *sequence,
                        quire_paged_load *load);
 void quire_paged_begin(quire_paged_schedule *schedule, const quire_paged_load *load);
+bool quire_paged_is_long(const quire_paged_sequence *sequence);
 void quire_paged_add(quire_paged_schedule *schedule, const quire_paged_sequence *sequence);
+/* Writes the queue; returns the number of grid indices of attend. */
+int64_t quire_paged_finish(quire_paged_schedule *schedule);
+
+/*
+ * For attend: the next item of grid index x, or -1. `previous` is -1 at first, then what was
+ * returned last. `taken` holds the queue's counter, zero when a run begins.
+ */
+int64_t quire_paged_take(const quire_view *queue, const quire_view *taken, size_t x,
+                         int64_t previous);
 
 /* Writes item counts into a `grid` intermediate. */
 void quire_paged_grid(const quire_view *grid, int64_t x, int64_t y);

@@ -25,7 +25,11 @@ enum {
   VIEW_SOFTMAX_LSE,
   VIEW_ITEMS,
   VIEW_PARTIAL_VALUES,
-  VIEW_PARTIAL_STATS
+  VIEW_PARTIAL_STATS,
+  VIEW_QUEUE,
+  VIEW_QUEUE_TAKEN,
+  VIEW_ATTEND_PANELS, /* scratch of runners: for vector kernels */
+  VIEW_ATTEND_ROWS
 };
 
 const quire_pass_binding quire_paged_attention_attend_bindings[QUIRE_ATTEND_BINDING_COUNT] = {
@@ -41,6 +45,10 @@ const quire_pass_binding quire_paged_attention_attend_bindings[QUIRE_ATTEND_BIND
     {"items", QUIRE_DTYPE_BIT(QUIRE_INT64)},
     {"partial_values", QUIRE_DTYPE_BIT(QUIRE_FLOAT32)},
     {"partial_stats", QUIRE_DTYPE_BIT(QUIRE_FLOAT32)},
+    {"queue", QUIRE_DTYPE_BIT(QUIRE_INT64)},
+    {"queue_taken", QUIRE_DTYPE_BIT(QUIRE_UINT32)},
+    {"attend_panels", QUIRE_DTYPE_BIT(QUIRE_FLOAT32)},
+    {"attend_rows", QUIRE_DTYPE_BIT(QUIRE_FLOAT32)},
 };
 
 /* What all rows of an item share. */
@@ -148,14 +156,14 @@ static void attend_row(const attend_item *work, const attend_uniforms *uniforms,
   }
 }
 
-quire_status quire_paged_attention_attend(const quire_pass *pass, const size_t item[3]) {
+void quire_paged_attention_attend_item(const quire_pass *pass, const quire_paged_item *item) {
   const attend_uniforms *uniforms = pass->uniforms;
   const quire_view *views = pass->views;
   const int64_t head_size = views[VIEW_KEY_CACHE].shape[3];
   const float default_scale = (float)(1.0 / sqrt((double)head_size));
   const attend_item work = {
       .pass = pass,
-      .item = (const quire_paged_item *)views[VIEW_ITEMS].data + item[0],
+      .item = item,
       .call = {.query = &views[VIEW_QUERY],
                .key_cache = &views[VIEW_KEY_CACHE],
                .value_cache = &views[VIEW_VALUE_CACHE],
@@ -172,6 +180,15 @@ quire_status quire_paged_attention_attend(const quire_pass *pass, const size_t i
   };
   for (int64_t i = 0; i < work.item->row_count; ++i) {
     attend_row(&work, uniforms, i);
+  }
+}
+
+quire_status quire_paged_attention_attend(const quire_pass *pass, const size_t item[3]) {
+  const quire_view *views = pass->views;
+  const quire_paged_item *items = views[VIEW_ITEMS].data;
+  int64_t i = -1;
+  while ((i = quire_paged_take(&views[VIEW_QUEUE], &views[VIEW_QUEUE_TAKEN], item[0], i)) >= 0) {
+    quire_paged_attention_attend_item(pass, &items[i]);
   }
   return QUIRE_OK;
 }

@@ -1,3 +1,4 @@
 /* Attend on AVX-512. */
 #define QUIRE_ATTEND quire_paged_attention_attend_avx512
+#define QUIRE_ATTEND_LONG quire_paged_attention_attend_long_avx512
 #include "paged_attention_attend_body.h"

@@ -68,4 +68,14 @@ typedef struct quire_attend_query {
 void quire_attend_keys(const quire_attend_query *query, int64_t first, int64_t end,
                        int64_t first_column, size_t n, quire_attend_state *state);
 
+/* The whole of an item, in plain C: what a vector implementation leaves to it gives its bits. */
+void quire_paged_attention_attend_item(const quire_pass *pass, const quire_paged_item *item);
+
+/* The whole of an item in the GEMM-shaped order; grid index x may be a runner's. */
+typedef void quire_attend_long_function(const quire_pass *pass, const quire_paged_item *item,
+                                        size_t x);
+quire_attend_long_function quire_paged_attention_attend_long_avx2;
+quire_attend_long_function quire_paged_attention_attend_long_avx512;
+quire_attend_long_function quire_paged_attention_attend_long_neon;
+
 #endif

@@ -13,7 +13,9 @@ enum {
   VIEW_ITEMS,
   VIEW_MERGE_ROWS,
   VIEW_ATTEND_GRID,
-  VIEW_MERGE_GRID
+  VIEW_MERGE_GRID,
+  VIEW_QUEUE,
+  VIEW_ATTEND_ROWS /* its form only */
 };
 
 typedef struct schedule_uniforms {
@@ -37,6 +39,8 @@ const quire_pass_binding quire_paged_attention_schedule_bindings[QUIRE_SCHEDULE_
     {"merge_rows", QUIRE_DTYPE_BIT(QUIRE_INT64)},
     {"attend_grid", QUIRE_DTYPE_BIT(QUIRE_UINT32)},
     {"merge_grid", QUIRE_DTYPE_BIT(QUIRE_UINT32)},
+    {"queue", QUIRE_DTYPE_BIT(QUIRE_INT64)},
+    {"attend_rows", QUIRE_DTYPE_BIT(QUIRE_FLOAT32)},
 };
 
 static const int32_t *values_of(const quire_pass *pass, int view) {
@@ -212,6 +216,9 @@ quire_status quire_paged_attention_schedule(const quire_pass *pass, const size_t
       .state_limit = uniforms->state_limit,
       .item_limit = pass->views[VIEW_ITEMS].shape[0],
       .merge_limit = pass->views[VIEW_MERGE_ROWS].shape[0],
+      .runner_limit = pass->views[VIEW_ATTEND_ROWS].shape[0],
+      .tile_rows = pass->views[VIEW_ATTEND_ROWS].shape[1],
+      .queue = pass->views[VIEW_QUEUE].data,
       .items = pass->views[VIEW_ITEMS].data,
       .merge_rows = pass->views[VIEW_MERGE_ROWS].data,
   };
@@ -222,11 +229,15 @@ quire_status quire_paged_attention_schedule(const quire_pass *pass, const size_t
     quire_paged_count(&schedule, &sequence, &load);
   }
   quire_paged_begin(&schedule, &load);
-  for (int64_t i = 0; i < sequences; ++i) {
-    const quire_paged_sequence sequence = sequence_at(pass, i);
-    quire_paged_add(&schedule, &sequence);
+  for (int turn = 0; turn < 2; ++turn) {
+    for (int64_t i = 0; i < sequences; ++i) {
+      const quire_paged_sequence sequence = sequence_at(pass, i);
+      if (quire_paged_is_long(&sequence) == (turn == 0)) {
+        quire_paged_add(&schedule, &sequence);
+      }
+    }
   }
-  quire_paged_grid(&pass->views[VIEW_ATTEND_GRID], schedule.item_count, 1);
+  quire_paged_grid(&pass->views[VIEW_ATTEND_GRID], quire_paged_finish(&schedule), 1);
   quire_paged_grid(&pass->views[VIEW_MERGE_GRID], schedule.merge_count, schedule.num_heads);
   return QUIRE_OK;
 }

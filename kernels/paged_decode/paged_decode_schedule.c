@@ -9,7 +9,8 @@ enum {
   VIEW_ITEMS,
   VIEW_MERGE_ROWS,
   VIEW_ATTEND_GRID,
-  VIEW_MERGE_GRID
+  VIEW_MERGE_GRID,
+  VIEW_QUEUE
 };
 
 typedef struct decode_uniforms {
@@ -29,6 +30,7 @@ static const quire_pass_binding bindings[] = {
     {"merge_rows", QUIRE_DTYPE_BIT(QUIRE_INT64)},
     {"attend_grid", QUIRE_DTYPE_BIT(QUIRE_UINT32)},
     {"merge_grid", QUIRE_DTYPE_BIT(QUIRE_UINT32)},
+    {"queue", QUIRE_DTYPE_BIT(QUIRE_INT64)},
 };
 
 /*
@@ -110,6 +112,7 @@ static quire_status schedule_rows(const quire_pass *pass, const size_t item[3]) 
       .state_limit = uniforms->state_limit,
       .item_limit = pass->views[VIEW_ITEMS].shape[0],
       .merge_limit = pass->views[VIEW_MERGE_ROWS].shape[0],
+      .queue = pass->views[VIEW_QUEUE].data,
       .items = pass->views[VIEW_ITEMS].data,
       .merge_rows = pass->views[VIEW_MERGE_ROWS].data,
   };
@@ -123,7 +126,7 @@ static quire_status schedule_rows(const quire_pass *pass, const size_t item[3]) 
     const quire_paged_sequence sequence = sequence_at(pass, uniforms, row);
     quire_paged_add(&schedule, &sequence);
   }
-  quire_paged_grid(&pass->views[VIEW_ATTEND_GRID], schedule.item_count, 1);
+  quire_paged_grid(&pass->views[VIEW_ATTEND_GRID], quire_paged_finish(&schedule), 1);
   quire_paged_grid(&pass->views[VIEW_MERGE_GRID], schedule.merge_count, schedule.num_heads);
   return QUIRE_OK;
 }

@@ -74,7 +74,11 @@ typedef struct scratch {
   int64_t item_limit, merge_limit, state_limit;
   int64_t *slots, *items, *merge_rows;
   uint32_t attend_grid[3], merge_grid[3];
+  int64_t queue[QUIRE_PAGED_QUEUE_WORDS];
+  uint32_t taken;
   float *values, *stats;
+  int64_t runner_limit, tile_rows, row_floats, panel_floats;
+  float *panels, *rows;
 } scratch;
 
 static int64_t min_i64(int64_t a, int64_t b) {
@@ -85,6 +89,28 @@ static void *need(size_t count, size_t size) {
   void *memory = calloc(count + 1, size);
   assert_non_null(memory);
   return memory;
+}
+
+static void runners_init(const paged_call *call, int64_t pieces, scratch *s) {
+  const int64_t padded = (call->head_size + 15) / 16 * 16;
+  const int64_t levels = pieces <= 1 ? 1 : pieces <= 16 ? 2 : 3;
+  const int64_t rows = call->tokens * (call->num_heads / call->kv_num_heads);
+  s->tile_rows = min_i64(padded <= 128 ? 384 : padded <= 256 ? 192 : 96, (rows + 5) / 6 * 6);
+  s->row_floats = padded + levels * padded + 96;
+  s->panel_floats = 136 * padded + 512;
+  s->runner_limit = call->cumulative != NULL && call->tokens > 8 ? 16 : 0;
+  if (call->tile_rows > 0) {
+    s->tile_rows = call->tile_rows;
+  }
+  if (call->runners >= 0) {
+    s->runner_limit = min_i64(s->runner_limit, call->runners);
+  }
+  s->runner_limit = min_i64(s->runner_limit, s->item_limit);
+  s->panels = need((size_t)(s->runner_limit * s->panel_floats), sizeof(float));
+  s->rows = need((size_t)(s->runner_limit * s->tile_rows * s->row_floats), sizeof(float));
+  /* What runners find must not matter. */
+  memset(s->panels, 0xff, (size_t)(s->runner_limit * s->panel_floats) * sizeof(float));
+  memset(s->rows, 0xff, (size_t)(s->runner_limit * s->tile_rows * s->row_floats) * sizeof(float));
 }
 
 static void scratch_init(const paged_call *call, scratch *s) {
@@ -102,6 +128,7 @@ static void scratch_init(const paged_call *call, scratch *s) {
   if (call->extra_items >= 0) {
     s->item_limit = call->tokens + call->extra_items;
   }
+  runners_init(call, pieces, s);
   s->slots = need((size_t)call->tokens, sizeof(int64_t));
   s->items = need((size_t)s->item_limit, sizeof(quire_paged_item));
   s->merge_rows = need((size_t)s->merge_limit, sizeof(quire_paged_merge_row));
@@ -122,6 +149,8 @@ static void scratch_release(scratch *s) {
   free(s->merge_rows);
   free(s->values);
   free(s->stats);
+  free(s->panels);
+  free(s->rows);
 }
 
 static void run_items(const paged_call *call, const quire_implementation *kernel,
@@ -136,6 +165,9 @@ static void run_items(const paged_call *call, const quire_implementation *kernel
 
 static quire_status run_schedule(const paged_call *call, scratch *s, quire_error *error) {
   const quire_view table = view_2(call->table, QUIRE_INT32, call->sequences, call->columns);
+  const int64_t rows_shape[3] = {s->runner_limit, s->tile_rows, s->row_floats};
+  const quire_view rows = make_view(s->rows, QUIRE_FLOAT32, 3, rows_shape);
+  const quire_view queue = view_1(s->queue, QUIRE_INT64, QUIRE_PAGED_QUEUE_WORDS);
   const quire_view lists[4] = {
       view_2(s->items, QUIRE_INT64, s->item_limit, QUIRE_PAGED_ITEM_WORDS),
       view_2(s->merge_rows, QUIRE_INT64, s->merge_limit, QUIRE_PAGED_MERGE_WORDS),
@@ -147,8 +179,8 @@ static quire_status run_schedule(const paged_call *call, scratch *s, quire_error
       (uint32_t)call->window,      decode ? (uint32_t)call->partial_blocks : !call->non_causal,
       (uint32_t)s->state_limit};
   const quire_view past = view_1(call->past, QUIRE_INT32, call->sequences);
-  const quire_view decode_views[6] = {table, past, lists[0], lists[1], lists[2], lists[3]};
-  const quire_view views[10] = {view_1(call->cumulative, QUIRE_INT32, call->sequences + 1),
+  const quire_view decode_views[7] = {table, past, lists[0], lists[1], lists[2], lists[3], queue};
+  const quire_view views[12] = {view_1(call->cumulative, QUIRE_INT32, call->sequences + 1),
                                 past,
                                 table,
                                 view_1(call->slots, QUIRE_INT32, call->tokens),
@@ -157,7 +189,9 @@ static quire_status run_schedule(const paged_call *call, scratch *s, quire_error
                                 lists[0],
                                 lists[1],
                                 lists[2],
-                                lists[3]};
+                                lists[3],
+                                queue,
+                                rows};
   const quire_pass pass = {.views = decode ? decode_views : views,
                            .uniforms = uniforms,
                            .grid = {1, 1, 1},
@@ -211,7 +245,8 @@ static void run_attend(const paged_call *call, const scratch *s) {
   const quire_view v_scale = scale_view(call, call->v_scale);
   const quire_view values = view_2(s->values, QUIRE_FLOAT32, s->state_limit, call->head_size);
   const quire_view stats = view_2(s->stats, QUIRE_FLOAT32, s->state_limit, 2);
-  const quire_view views[12] = {query_view(call),
+  const int64_t rows_shape[3] = {s->runner_limit, s->tile_rows, s->row_floats};
+  const quire_view views[16] = {query_view(call),
                                 cache_view(call, call->key_cache),
                                 cache_view(call, call->value_cache),
                                 view_2(call->table, QUIRE_INT32, call->sequences, call->columns),
@@ -222,7 +257,11 @@ static void run_attend(const paged_call *call, const scratch *s) {
                                 lse,
                                 view_2(s->items, QUIRE_INT64, s->item_limit, 17),
                                 values,
-                                stats};
+                                stats,
+                                view_1(s->queue, QUIRE_INT64, QUIRE_PAGED_QUEUE_WORDS),
+                                view_1(&s->taken, QUIRE_UINT32, 1),
+                                view_2(s->panels, QUIRE_FLOAT32, s->runner_limit, s->panel_floats),
+                                make_view(s->rows, QUIRE_FLOAT32, 3, rows_shape)};
   const attend_uniforms uniforms = {(uint32_t)call->num_heads, call->scale, call->softcap,
                                     (uint32_t)call->window, !call->non_causal};
   quire_pass pass = {

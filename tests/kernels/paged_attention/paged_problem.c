@@ -79,7 +79,7 @@ static void build_sizes(const paged_problem *p, const paged_layout *l, paged_bui
   c->softcap = p->softcap;
   c->non_causal = p->non_causal;
   c->per_channel = p->quantised == 2;
-  c->state_limit = c->extra_items = -1;
+  c->state_limit = c->extra_items = c->runners = -1;
 }
 
 static void build_caches(const paged_problem *p, const paged_layout *l, paged_built *b) {

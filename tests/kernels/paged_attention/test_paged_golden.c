@@ -71,7 +71,7 @@ static void golden_init(golden *g, quire_dtype dtype) {
   c->past = g->past;
   c->table = g->table;
   c->scale = 0.5f;
-  c->state_limit = c->extra_items = -1;
+  c->state_limit = c->extra_items = c->runners = -1;
   c->output = g->output;
   c->softmax_lse = g->lse;
 }
