@@ -37,8 +37,8 @@ typedef struct bench_case {
   int64_t linear_layers;
   bench_attention attention;
   bench_linear linear;
-  int64_t states;     /* buffers that the warm figure rotates through */
-  int64_t stream_mib; /* other memory that is read between layers */
+  int64_t states;                    /* buffers that the warm figure rotates through */
+  int64_t stream_mib;                /* other memory that is read between layers */
   char dtypes[BENCH_MOST_DTYPES][8]; /* "f32", "f16", "bf16", "i8" */
   size_t dtype_count;
 } bench_case;

@@ -7,19 +7,26 @@
 
 enum { HUGE_PAGE = 2 << 20 };
 
+static size_t whole_pages(size_t bytes) {
+  return (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+}
+
 /* Room for one page more, so that the start can be moved to a boundary. */
-void *quire_bench_memory_new(size_t bytes) {
-  const size_t size = bytes + 2 * (size_t)HUGE_PAGE;
+void *quire_bench_memory_new(size_t wanted) {
+  const size_t bytes = whole_pages(wanted);
+  const size_t size = bytes + HUGE_PAGE;
   unsigned char *base =
       mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (base == MAP_FAILED) {
     return NULL;
   }
-  unsigned char *start = base + HUGE_PAGE - ((uintptr_t)base & (HUGE_PAGE - 1));
+  unsigned char *start = base + (HUGE_PAGE - ((uintptr_t)base & (HUGE_PAGE - 1))) % HUGE_PAGE;
   if (start > base) {
     (void)munmap(base, (size_t)(start - base));
   }
-  (void)munmap(start + bytes, (size_t)(base + size - (start + bytes)) & ~(size_t)4095);
+  if (start + bytes < base + size) {
+    (void)munmap(start + bytes, (size_t)(base + size - (start + bytes)));
+  }
 #ifdef MADV_HUGEPAGE
   (void)madvise(start, bytes, MADV_HUGEPAGE);
 #endif
@@ -28,7 +35,7 @@ void *quire_bench_memory_new(size_t bytes) {
 
 void quire_bench_memory_release(void *memory, size_t bytes) {
   if (memory) {
-    (void)munmap(memory, bytes);
+    (void)munmap(memory, whole_pages(bytes));
   }
 }
 
@@ -115,9 +122,8 @@ void quire_bench_store(quire_dtype dtype, void *data, size_t index, float value)
 void quire_bench_fill_normal(bench_random *random, quire_dtype dtype, void *data, size_t count,
                              float deviation) {
   for (size_t i = 0; i < count; ++i) {
-    const float value =
-        dtype == QUIRE_INT8 ? (float)(quire_bench_random_below(random, 255) - 127)
-                            : quire_bench_random_normal(random, deviation);
+    const float value = dtype == QUIRE_INT8 ? (float)(quire_bench_random_below(random, 255) - 127)
+                                            : quire_bench_random_normal(random, deviation);
     quire_bench_store(dtype, data, i, value);
   }
 }

@@ -11,6 +11,7 @@ extern const quire_command quire_command_lint;
 extern const quire_command quire_command_ops;
 extern const quire_command quire_command_devices;
 extern const quire_command quire_command_version;
+extern const quire_command quire_command_bench;
 extern const quire_command quire_command_bench_plan;
 
 #endif

@@ -1,0 +1,379 @@
+/* quire bench: how fast operators run, beside what the machine can do. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "bench_case.h"
+#include "bench_measure.h"
+#include "bench_probe.h"
+#include "bench_program.h"
+#include "commands.h"
+#include "failure.h"
+
+enum { LONGEST_CASES = 16 * 1024 * 1024, MOST_SETS = 1024 };
+
+typedef struct bench_options {
+  int is_json, is_list;
+  int64_t threads, milliseconds;
+  const char *isa, *cases, *mode, *seconds;
+  quire_text_list dtypes;
+} bench_options;
+
+static const quire_option bench_table[] = {
+    {.name = "--json",
+     .kind = QUIRE_OPTION_FLAG,
+     .offset = offsetof(bench_options, is_json),
+     .help = "print JSON"},
+    {.name = "--list",
+     .kind = QUIRE_OPTION_FLAG,
+     .offset = offsetof(bench_options, is_list),
+     .help = "only name the cases"},
+    {.name = "--threads",
+     .kind = QUIRE_OPTION_NUMBER,
+     .offset = offsetof(bench_options, threads),
+     .value_name = "N",
+     .minimum = 1,
+     .maximum = 256,
+     .help = "threads of the pool (default: one per processor)"},
+    {.name = "--isa",
+     .kind = QUIRE_OPTION_CHOICE,
+     .offset = offsetof(bench_options, isa),
+     .choices = "scalar|avx2|avx512|neon",
+     .help = "highest instruction set to use"},
+    {.name = "--dtype",
+     .kind = QUIRE_OPTION_LIST,
+     .offset = offsetof(bench_options, dtypes),
+     .value_name = "TYPE",
+     .help = "only this type of a case: f32, f16, bf16, i8; may be repeated"},
+    {.name = "--mode",
+     .kind = QUIRE_OPTION_CHOICE,
+     .offset = offsetof(bench_options, mode),
+     .choices = "warm|cold|both",
+     .help = "the same buffers again and again, or more of them than the last cache holds"},
+    {.name = "--seconds",
+     .kind = QUIRE_OPTION_TEXT,
+     .offset = offsetof(bench_options, seconds),
+     .value_name = "S",
+     .help = "time for each figure (default: 0.5)"},
+    {.name = "--cases",
+     .kind = QUIRE_OPTION_TEXT,
+     .offset = offsetof(bench_options, cases),
+     .value_name = "FILE",
+     .help = "file of cases (default: those that are built in)"},
+};
+
+typedef struct bench_state {
+  quire_session session;
+  const bench_options *options;
+  quire_device_facts facts;
+  bench_case_list cases;
+  bench_probe probe;
+  double seconds;
+  json_t *results; /* with --json */
+} bench_state;
+
+/* One figure: a case, a type, warm or cold. */
+typedef struct bench_figure {
+  const bench_case *item;
+  const char *dtype;
+  int is_cold;
+  size_t sets;
+  bench_times times;
+  double bytes, flops;
+  double memory_limit, arithmetic_limit; /* microseconds */
+} bench_figure;
+
+static quire_status run_program(void *user, uint64_t *nanoseconds, quire_error *error) {
+  return quire_bench_program_run(user, nanoseconds, error);
+}
+
+/* What one iteration cannot be faster than. The working set of a stack is what its layers hold. */
+static void find_limits(bench_state *state, const bench_program *program, bench_figure *figure) {
+  double microseconds = 0;
+  const double held =
+      quire_bench_case_set_bytes(figure->item, figure->dtype) * (double)figure->sets;
+  const double working = program->stream_bytes ? held + (double)program->stream_bytes : held;
+  for (size_t k = 0; k < 2; ++k) {
+    const bench_layers *layers = &program->kinds[k];
+    if (layers->layer_count > 0) {
+      const bench_traffic traffic = layers->is_updated ? BENCH_UPDATE : BENCH_READ;
+      const double rate = quire_bench_probe_bandwidth(&state->probe, traffic, working);
+      microseconds += rate > 0 ? (double)layers->layer_count * layers->bytes / rate / 1000 : 0;
+    }
+  }
+  const double peak = quire_bench_probe_arithmetic(&state->probe);
+  figure->memory_limit = microseconds;
+  figure->arithmetic_limit = peak > 0 ? figure->flops / peak / 1000 : 0;
+}
+
+static double limit_of(const bench_figure *figure) {
+  return figure->memory_limit > figure->arithmetic_limit ? figure->memory_limit
+                                                         : figure->arithmetic_limit;
+}
+
+static void print_head(const bench_state *state) {
+  printf("quire %s, %s, %s, %zu threads, 2 MiB pages: %s\n\n", quire_version(), state->facts.model,
+         state->facts.isa, state->facts.threads, quire_bench_memory_pages());
+  printf("%-8s %-28s %-5s %-5s %10s %10s .. %-10s %10s %7s %8s %10s %6s\n", "workload", "case",
+         "type", "", "median us", "p10", "p90", "min", "GB/s", "GFLOP/s", "limit us", "share");
+}
+
+static void print_figure(const bench_figure *figure) {
+  const bench_times *times = &figure->times;
+  printf("%-8s %-28s %-5s %-5s %10.1f %10.1f .. %-10.1f %10.1f %7.1f %8.1f %10.1f %5.0f%%\n",
+         figure->item->workload, figure->item->name, figure->dtype,
+         figure->is_cold ? "cold" : "warm", times->median, times->low, times->high, times->least,
+         figure->bytes / times->median / 1000, figure->flops / times->median / 1000,
+         limit_of(figure), 100 * limit_of(figure) / times->median);
+  (void)fflush(stdout);
+}
+
+static json_t *figure_json(const bench_state *state, const bench_figure *figure) {
+  const bench_times *times = &figure->times;
+  return json_pack(
+      "{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:f, s:f, s:f, s:f, s:I, s:f, s:f, s:f, s:f, s:f}",
+      "workload", figure->item->workload, "case", figure->item->name, "model", figure->item->model,
+      "dtype", figure->dtype, "mode", figure->is_cold ? "cold" : "warm", "isa", state->facts.isa,
+      "threads", (json_int_t)state->facts.threads, "sets", (json_int_t)figure->sets, "median_us",
+      times->median, "p10_us", times->low, "p90_us", times->high, "min_us", times->least, "samples",
+      (json_int_t)times->samples, "bytes", figure->bytes, "flops", figure->flops, "memory_limit_us",
+      figure->memory_limit, "arithmetic_limit_us", figure->arithmetic_limit, "share",
+      limit_of(figure) / times->median);
+}
+
+static quire_status measure(bench_state *state, bench_figure *figure, quire_error *error) {
+  char label[160];
+  bench_program program;
+  (void)snprintf(label, sizeof label, "%s %s %s", figure->item->name, figure->dtype,
+                 figure->is_cold ? "cold" : "warm");
+  quire_bench_progress(label, 0);
+  quire_status status = quire_bench_program_make(&state->session, figure->item, figure->dtype,
+                                                 figure->sets, &program, error);
+  if (status != QUIRE_OK) {
+    quire_bench_progress(NULL, 0);
+    return status;
+  }
+  figure->bytes = quire_bench_program_bytes(&program);
+  figure->flops = quire_bench_program_flops(&program);
+  find_limits(state, &program, figure);
+  status = quire_bench_measure(run_program, &program, state->seconds, label, &figure->times, error);
+  quire_bench_program_release(&program);
+  if (status == QUIRE_OK && state->results) {
+    (void)json_array_append_new(state->results, figure_json(state, figure));
+  } else if (status == QUIRE_OK) {
+    print_figure(figure);
+  }
+  return status;
+}
+
+/* Sets that exceed the last cache four times; 0 if the warm figure does already, or is a stack. */
+static size_t cold_sets(const bench_state *state, const bench_case *item, const char *dtype) {
+  const double cache = state->facts.l3_bytes > 0 ? (double)state->facts.l3_bytes : 33554432;
+  const double bytes = quire_bench_case_set_bytes(item, dtype);
+  if (item->stream_mib > 0 || bytes * (double)item->states >= 4 * cache) {
+    return 0;
+  }
+  const double sets = 4 * cache / bytes + 1;
+  return sets < 2 ? 2 : (sets > MOST_SETS ? MOST_SETS : (size_t)sets);
+}
+
+static int is_wanted(const bench_options *options, const char *dtype) {
+  for (size_t i = 0; i < options->dtypes.count; ++i) {
+    if (!strcmp(options->dtypes.items[i], dtype)) {
+      return 1;
+    }
+  }
+  return options->dtypes.count == 0;
+}
+
+static quire_status measure_case(bench_state *state, const bench_case *item, quire_error *error) {
+  const char *mode = state->options->mode ? state->options->mode : "both";
+  quire_status status = QUIRE_OK;
+  for (size_t i = 0; i < item->dtype_count && status == QUIRE_OK; ++i) {
+    const char *dtype = item->dtypes[i];
+    const size_t cold = cold_sets(state, item, dtype);
+    if (!is_wanted(state->options, dtype)) {
+      continue;
+    }
+    bench_figure figure = {.item = item, .dtype = dtype, .sets = (size_t)item->states};
+    if (strcmp(mode, "cold") != 0 || cold == 0) {
+      status = measure(state, &figure, error);
+    }
+    if (status == QUIRE_OK && cold > 0 && strcmp(mode, "warm") != 0) {
+      figure.is_cold = 1;
+      figure.sets = cold;
+      status = measure(state, &figure, error);
+    }
+  }
+  return status;
+}
+
+static json_t *limits_json(const bench_probe *probe) {
+  json_t *list = json_array();
+  for (size_t i = 0; i < probe->known_count; ++i) {
+    (void)json_array_append_new(
+        list, json_pack("{s:s, s:I, s:f}", "traffic",
+                        probe->known[i].traffic == BENCH_READ ? "read" : "update", "bytes",
+                        (json_int_t)probe->known[i].bytes, "gigabytes", probe->known[i].gigabytes));
+  }
+  return json_pack("{s:s, s:f, s:o}", "isa", probe->kernels->isa, "gigaflops", probe->gigaflops,
+                   "bandwidth", list);
+}
+
+static void print_json(bench_state *state) {
+  json_t *root = json_pack("{s:s, s:s, s:s, s:I, s:s, s:o, s:O}", "version", quire_version(),
+                           "model", state->facts.model, "isa", state->facts.isa, "threads",
+                           (json_int_t)state->facts.threads, "pages", quire_bench_memory_pages(),
+                           "limits", limits_json(&state->probe), "measurements", state->results);
+  if (root) {
+    (void)json_dumpf(root, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
+    printf("\n");
+  }
+  json_decref(root);
+}
+
+static void print_limits(const bench_probe *probe) {
+  printf("\nlimits by the tool's own probes (best of 0.1 s, %s loops): %.0f GFLOP/s",
+         probe->kernels->isa, probe->gigaflops);
+  for (size_t i = 0; i < probe->known_count; ++i) {
+    printf(", %s %zu MiB %.1f GB/s", probe->known[i].traffic == BENCH_READ ? "read" : "read+write",
+           probe->known[i].bytes >> 20, probe->known[i].gigabytes);
+  }
+  printf("\n");
+}
+
+static quire_status load_cases(bench_state *state, const char *path, quire_error *error) {
+  if (!path) {
+    return quire_bench_cases_parse((const char *)quire_bench_cases_text, quire_bench_cases_length,
+                                   &state->cases, error);
+  }
+  quire_file_bytes bytes;
+  quire_status status = quire_file_read(path, LONGEST_CASES, &bytes, error);
+  if (status == QUIRE_OK) {
+    status = quire_bench_cases_parse((const char *)bytes.data, bytes.size, &state->cases, error);
+    quire_file_release(&bytes);
+  }
+  return status;
+}
+
+static int is_picked(const bench_case *item, const quire_text_list *words) {
+  for (size_t i = 0; i < words->count; ++i) {
+    if (quire_bench_case_matches(item, words->items[i])) {
+      return 1;
+    }
+  }
+  return words->count == 0;
+}
+
+static quire_status measure_cases(bench_state *state, const quire_text_list *words,
+                                  quire_error *error) {
+  size_t picked = 0;
+  for (size_t i = 0; i < state->cases.count; ++i) {
+    const bench_case *item = &state->cases.items[i];
+    if (!is_picked(item, words)) {
+      continue;
+    }
+    if (state->options->is_list) {
+      printf("%-8s %-28s %s\n", item->workload, item->name, item->model);
+    } else {
+      if (picked == 0 && !state->results) {
+        print_head(state);
+      }
+      const quire_status status = measure_case(state, item, error);
+      if (status != QUIRE_OK) {
+        return status;
+      }
+    }
+    picked += 1;
+  }
+  return picked > 0
+             ? QUIRE_OK
+             : quire_failure_set(error, QUIRE_NOT_FOUND,
+                                 "no case is called \"%.64s\"; --list names them", words->items[0]);
+}
+
+/* A positional that is a file takes the place of --cases. */
+static const char *take_file(quire_text_list *words, const char *cases) {
+  for (size_t i = 0; i < words->count; ++i) {
+    const char *ending = strrchr(words->items[i], '.');
+    if (ending && !strcmp(ending, ".json")) {
+      cases = words->items[i];
+      words->items[i] = words->items[--words->count];
+      return cases;
+    }
+  }
+  return cases;
+}
+
+static quire_status bench(const bench_options *options, quire_text_list *words,
+                          quire_error *error) {
+  const quire_call_options call_options = {.threads = options->threads, .isa = options->isa};
+  bench_state state = {.options = options,
+                       .seconds = options->seconds ? strtod(options->seconds, NULL) : 0.5};
+  if (!(state.seconds > 0) || state.seconds > 3600) {
+    return quire_failure_set(error, QUIRE_BAD_REQUEST, "--seconds must be above 0, at most 3600");
+  }
+  quire_status status = load_cases(&state, take_file(words, options->cases), error);
+  if (status == QUIRE_OK) {
+    status = quire_session_open(&state.session, error);
+  }
+  if (status == QUIRE_OK) {
+    status = quire_session_open_device(&state.session, &call_options, error);
+  }
+  if (status == QUIRE_OK) {
+    quire_device_get_facts(state.session.device, &state.facts);
+    quire_bench_probe_open(state.facts.isa, state.facts.threads, &state.probe);
+    state.results = options->is_json ? json_array() : NULL;
+    status = measure_cases(&state, words, error);
+    if (status == QUIRE_OK && state.results) {
+      print_json(&state);
+    } else if (status == QUIRE_OK && !options->is_list) {
+      print_limits(&state.probe);
+    }
+  }
+  json_decref(state.results);
+  quire_bench_probe_close(&state.probe);
+  quire_session_close(&state.session);
+  quire_bench_cases_release(&state.cases);
+  return status;
+}
+
+static const char details[] =
+    "Without a word every case is measured. A figure is one call, from the public interface, with\n"
+    "its checks of values. warm: the same buffers in every call. cold: as many copies of caches "
+    "or\n"
+    "states in turn as hold four times the last cache. limit: the larger of bytes over the\n"
+    "bandwidth that the tool measures for that working set, with as many threads, and of the\n"
+    "floating-point operations over the multiply-add peak of the instruction set in use.\n";
+
+static int run(const quire_command *command, int argc, char **argv) {
+  bench_options options = {0};
+  quire_text_list positional = {0};
+  void *const values[QUIRE_OPTION_GROUPS] = {&options, NULL};
+  quire_error error;
+  int code = QUIRE_EXIT_OK;
+  const quire_parse_result parsed =
+      quire_arguments_parse(command, argc, argv, values, &positional, &error);
+  if (parsed == QUIRE_PARSE_BAD) {
+    code = quire_failure_usage(&error);
+  } else if (parsed == QUIRE_PARSE_RUN && bench(&options, &positional, &error) != QUIRE_OK) {
+    (void)fflush(stdout);
+    quire_failure_print(NULL, &error);
+    code = QUIRE_EXIT_FAILURE;
+  }
+  quire_arguments_release(command, values, &positional);
+  return quire_failure_finish_output(code);
+}
+
+const quire_command quire_command_bench = {
+    .name = "bench",
+    .summary = "Measures operators on shapes of real models, beside what the machine can do.",
+    .usage = "[OPERATOR | WORKLOAD | CASE | CASES.json]... [options]",
+    .details = details,
+    .groups = {{bench_table, sizeof bench_table / sizeof *bench_table}},
+    .positional_maximum = 100000,
+    .positional_name = "CASE",
+    .run = run,
+};
