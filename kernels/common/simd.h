@@ -11,6 +11,7 @@
  *   vec_store_first_f16     rounded once, to nearest even; vec_store_first_bf16 likewise
  *   vec_fma(a, b, c)        a*b + c, rounded once; vec_fnmadd(a, b, c) is c - a*b
  *   vec_max(a, b)           b > a ? b : a, so a NaN in b is passed over
+ *   vec_transpose           a square of VEC_LANES vectors
  *   vec_sum_rows            sums of the lanes of VEC_LANES vectors, by NU-3's tree
  *   lanes16                 the 16 virtual lanes of NU-3, as LANES16_PARTS vectors
  */

@@ -202,4 +202,23 @@ static inline void vec_prefetch(const void *p) {
   _mm_prefetch((const char *)p, _MM_HINT_T1);
 }
 
+/* Lane j of row i becomes lane i of row j. */
+static inline void vec_transpose(vec rows[8]) {
+  vec quads[8]; /* rows 4g..4g+3: columns 0, 1, 2, 3 of each half */
+  for (int g = 0; g < 8; g += 4) {
+    const vec low01 = _mm256_unpacklo_ps(rows[g], rows[g + 1]);
+    const vec high01 = _mm256_unpackhi_ps(rows[g], rows[g + 1]);
+    const vec low23 = _mm256_unpacklo_ps(rows[g + 2], rows[g + 3]);
+    const vec high23 = _mm256_unpackhi_ps(rows[g + 2], rows[g + 3]);
+    quads[g] = _mm256_shuffle_ps(low01, low23, 0x44);
+    quads[g + 1] = _mm256_shuffle_ps(low01, low23, 0xee);
+    quads[g + 2] = _mm256_shuffle_ps(high01, high23, 0x44);
+    quads[g + 3] = _mm256_shuffle_ps(high01, high23, 0xee);
+  }
+  for (int i = 0; i < 4; ++i) {
+    rows[i] = _mm256_permute2f128_ps(quads[i], quads[i + 4], 0x20);
+    rows[i + 4] = _mm256_permute2f128_ps(quads[i], quads[i + 4], 0x31);
+  }
+}
+
 #endif

@@ -192,4 +192,33 @@ static inline void vec_prefetch(const void *p) {
   _mm_prefetch((const char *)p, _MM_HINT_T1);
 }
 
+/* Lane j of row i becomes lane i of row j. */
+static inline void vec_transpose(vec rows[16]) {
+  __m512d pairs[16]; /* rows 4g..4g+3: columns 0, 1, 2, 3 of each quarter */
+  for (int g = 0; g < 16; g += 4) {
+    const __m512d low01 = _mm512_castps_pd(_mm512_unpacklo_ps(rows[g], rows[g + 1]));
+    const __m512d high01 = _mm512_castps_pd(_mm512_unpackhi_ps(rows[g], rows[g + 1]));
+    const __m512d low23 = _mm512_castps_pd(_mm512_unpacklo_ps(rows[g + 2], rows[g + 3]));
+    const __m512d high23 = _mm512_castps_pd(_mm512_unpackhi_ps(rows[g + 2], rows[g + 3]));
+    pairs[g] = _mm512_unpacklo_pd(low01, low23);
+    pairs[g + 1] = _mm512_unpackhi_pd(low01, low23);
+    pairs[g + 2] = _mm512_unpacklo_pd(high01, high23);
+    pairs[g + 3] = _mm512_unpackhi_pd(high01, high23);
+  }
+  for (int i = 0; i < 4; ++i) {
+    const vec a = _mm512_castpd_ps(pairs[i]);
+    const vec b = _mm512_castpd_ps(pairs[i + 4]);
+    const vec c = _mm512_castpd_ps(pairs[i + 8]);
+    const vec d = _mm512_castpd_ps(pairs[i + 12]);
+    const vec even_ab = _mm512_shuffle_f32x4(a, b, 0x88);
+    const vec odd_ab = _mm512_shuffle_f32x4(a, b, 0xdd);
+    const vec even_cd = _mm512_shuffle_f32x4(c, d, 0x88);
+    const vec odd_cd = _mm512_shuffle_f32x4(c, d, 0xdd);
+    rows[i] = _mm512_shuffle_f32x4(even_ab, even_cd, 0x88);
+    rows[i + 4] = _mm512_shuffle_f32x4(odd_ab, odd_cd, 0x88);
+    rows[i + 8] = _mm512_shuffle_f32x4(even_ab, even_cd, 0xdd);
+    rows[i + 12] = _mm512_shuffle_f32x4(odd_ab, odd_cd, 0xdd);
+  }
+}
+
 #endif

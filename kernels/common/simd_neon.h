@@ -160,4 +160,14 @@ static inline void vec_prefetch(const void *p) {
   __builtin_prefetch(p, 0, 2);
 }
 
+/* Lane j of row i becomes lane i of row j. */
+static inline void vec_transpose(vec rows[4]) {
+  const float32x4x2_t ab = vtrnq_f32(rows[0], rows[1]);
+  const float32x4x2_t cd = vtrnq_f32(rows[2], rows[3]);
+  rows[0] = vcombine_f32(vget_low_f32(ab.val[0]), vget_low_f32(cd.val[0]));
+  rows[1] = vcombine_f32(vget_low_f32(ab.val[1]), vget_low_f32(cd.val[1]));
+  rows[2] = vcombine_f32(vget_high_f32(ab.val[0]), vget_high_f32(cd.val[0]));
+  rows[3] = vcombine_f32(vget_high_f32(ab.val[1]), vget_high_f32(cd.val[1]));
+}
+
 #endif
