@@ -5,33 +5,6 @@
 #include "paged_attention_call.h"
 #include "paged_attention_passes.h"
 
-typedef struct attend_uniforms {
-  uint32_t num_heads;
-  float scale; /* 0: 1/sqrt(head size) */
-  float softcap;
-  uint32_t window; /* 0: none */
-  uint32_t is_causal;
-} attend_uniforms;
-
-enum {
-  VIEW_QUERY,
-  VIEW_KEY_CACHE,
-  VIEW_VALUE_CACHE,
-  VIEW_BLOCK_TABLE,
-  VIEW_K_SCALE,
-  VIEW_V_SCALE,
-  VIEW_HEAD_SINK,
-  VIEW_OUTPUT,
-  VIEW_SOFTMAX_LSE,
-  VIEW_ITEMS,
-  VIEW_PARTIAL_VALUES,
-  VIEW_PARTIAL_STATS,
-  VIEW_QUEUE,
-  VIEW_QUEUE_TAKEN,
-  VIEW_ATTEND_PANELS, /* scratch of runners: for vector kernels */
-  VIEW_ATTEND_ROWS
-};
-
 const quire_pass_binding quire_paged_attention_attend_bindings[QUIRE_ATTEND_BINDING_COUNT] = {
     {"query", QUIRE_FLOAT_BITS},
     {"key_cache", QUIRE_FLOAT_BITS | QUIRE_DTYPE_BIT(QUIRE_INT8)},
@@ -74,11 +47,11 @@ typedef struct row_walk {
 static void store_state(const attend_item *work, const row_walk *walk, int64_t index,
                         const quire_attend_state *state) {
   const int64_t slot = walk->state + index;
-  float *stats = (float *)work->pass->views[VIEW_PARTIAL_STATS].data + 2 * slot;
+  float *stats = (float *)work->pass->views[QUIRE_ATTEND_PARTIAL_STATS].data + 2 * slot;
   stats[0] = state->seen ? state->softmax.maximum : -INFINITY;
   stats[1] = state->seen ? state->softmax.sum : -1.0f;
   if (state->seen) {
-    float *values = (float *)work->pass->views[VIEW_PARTIAL_VALUES].data +
+    float *values = (float *)work->pass->views[QUIRE_ATTEND_PARTIAL_VALUES].data +
                     slot * work->target.value_size + walk->first_column;
     memcpy(values, state->accumulator, walk->columns * sizeof(float));
   }
@@ -137,7 +110,7 @@ static void attend_head(const attend_item *work, row_walk *walk) {
   }
 }
 
-static void attend_row(const attend_item *work, const attend_uniforms *uniforms, int64_t i) {
+static void attend_row(const attend_item *work, const quire_attend_uniforms *uniforms, int64_t i) {
   const quire_paged_item *item = work->item;
   row_walk walk;
   quire_paged_visible(item->first_position + i, item->end_position, uniforms->is_causal != 0,
@@ -156,38 +129,45 @@ static void attend_row(const attend_item *work, const attend_uniforms *uniforms,
   }
 }
 
-void quire_paged_attention_attend_item(const quire_pass *pass, const quire_paged_item *item) {
-  const attend_uniforms *uniforms = pass->uniforms;
+void quire_attend_open(const quire_pass *pass, quire_attend_call *call,
+                       quire_attend_target *target) {
+  const quire_attend_uniforms *uniforms = pass->uniforms;
   const quire_view *views = pass->views;
-  const int64_t head_size = views[VIEW_KEY_CACHE].shape[3];
+  const int64_t head_size = views[QUIRE_ATTEND_KEY_CACHE].shape[3];
   const float default_scale = (float)(1.0 / sqrt((double)head_size));
-  const attend_item work = {
-      .pass = pass,
-      .item = item,
-      .call = {.query = &views[VIEW_QUERY],
-               .key_cache = &views[VIEW_KEY_CACHE],
-               .value_cache = &views[VIEW_VALUE_CACHE],
-               .block_table = &views[VIEW_BLOCK_TABLE],
-               .k_scale = &views[VIEW_K_SCALE],
-               .scale = uniforms->scale == 0.0f ? default_scale : uniforms->scale,
-               .softcap = uniforms->softcap},
-      .target = {.output = &views[VIEW_OUTPUT],
-                 .softmax_lse = &views[VIEW_SOFTMAX_LSE],
-                 .head_sink = &views[VIEW_HEAD_SINK],
-                 .v_scale = &views[VIEW_V_SCALE],
-                 .heads_per_kv = uniforms->num_heads / views[VIEW_KEY_CACHE].shape[2],
-                 .value_size = views[VIEW_VALUE_CACHE].shape[3]},
+  *call = (quire_attend_call){
+      .query = &views[QUIRE_ATTEND_QUERY],
+      .key_cache = &views[QUIRE_ATTEND_KEY_CACHE],
+      .value_cache = &views[QUIRE_ATTEND_VALUE_CACHE],
+      .block_table = &views[QUIRE_ATTEND_BLOCK_TABLE],
+      .k_scale = &views[QUIRE_ATTEND_K_SCALE],
+      .scale = uniforms->scale == 0.0f ? default_scale : uniforms->scale,
+      .softcap = uniforms->softcap,
   };
-  for (int64_t i = 0; i < work.item->row_count; ++i) {
-    attend_row(&work, uniforms, i);
+  *target = (quire_attend_target){
+      .output = &views[QUIRE_ATTEND_OUTPUT],
+      .softmax_lse = &views[QUIRE_ATTEND_SOFTMAX_LSE],
+      .head_sink = &views[QUIRE_ATTEND_HEAD_SINK],
+      .v_scale = &views[QUIRE_ATTEND_V_SCALE],
+      .heads_per_kv = uniforms->num_heads / views[QUIRE_ATTEND_KEY_CACHE].shape[2],
+      .value_size = views[QUIRE_ATTEND_VALUE_CACHE].shape[3],
+  };
+}
+
+void quire_paged_attention_attend_item(const quire_pass *pass, const quire_paged_item *item) {
+  attend_item work = {.pass = pass, .item = item};
+  quire_attend_open(pass, &work.call, &work.target);
+  for (int64_t i = 0; i < item->row_count; ++i) {
+    attend_row(&work, pass->uniforms, i);
   }
 }
 
 quire_status quire_paged_attention_attend(const quire_pass *pass, const size_t item[3]) {
   const quire_view *views = pass->views;
-  const quire_paged_item *items = views[VIEW_ITEMS].data;
+  const quire_paged_item *items = views[QUIRE_ATTEND_ITEMS].data;
   int64_t i = -1;
-  while ((i = quire_paged_take(&views[VIEW_QUEUE], &views[VIEW_QUEUE_TAKEN], item[0], i)) >= 0) {
+  while ((i = quire_paged_take(&views[QUIRE_ATTEND_QUEUE], &views[QUIRE_ATTEND_QUEUE_TAKEN],
+                               item[0], i)) >= 0) {
     quire_paged_attention_attend_item(pass, &items[i]);
   }
   return QUIRE_OK;

@@ -68,6 +68,38 @@ typedef struct quire_attend_query {
 void quire_attend_keys(const quire_attend_query *query, int64_t first, int64_t end,
                        int64_t first_column, size_t n, quire_attend_state *state);
 
+/* The views of attend, in the order of its bindings, and its uniforms. */
+enum {
+  QUIRE_ATTEND_QUERY,
+  QUIRE_ATTEND_KEY_CACHE,
+  QUIRE_ATTEND_VALUE_CACHE,
+  QUIRE_ATTEND_BLOCK_TABLE,
+  QUIRE_ATTEND_K_SCALE,
+  QUIRE_ATTEND_V_SCALE,
+  QUIRE_ATTEND_HEAD_SINK,
+  QUIRE_ATTEND_OUTPUT,
+  QUIRE_ATTEND_SOFTMAX_LSE,
+  QUIRE_ATTEND_ITEMS,
+  QUIRE_ATTEND_PARTIAL_VALUES,
+  QUIRE_ATTEND_PARTIAL_STATS,
+  QUIRE_ATTEND_QUEUE,
+  QUIRE_ATTEND_QUEUE_TAKEN,
+  QUIRE_ATTEND_PANELS, /* a slice for each runner: for vector kernels */
+  QUIRE_ATTEND_ROWS
+};
+
+typedef struct quire_attend_uniforms {
+  uint32_t num_heads;
+  float scale; /* 0: 1/sqrt(head size) */
+  float softcap;
+  uint32_t window; /* 0: none */
+  uint32_t is_causal;
+} quire_attend_uniforms;
+
+/* What a pass says. */
+void quire_attend_open(const quire_pass *pass, quire_attend_call *call,
+                       quire_attend_target *target);
+
 /* The whole of an item, in plain C: what a vector implementation leaves to it gives its bits. */
 void quire_paged_attention_attend_item(const quire_pass *pass, const quire_paged_item *item);
 
