@@ -57,7 +57,8 @@ static inline vec vec_load_first_i8(const int8_t *p, size_t n) {
 
 static inline void vec_store_first_f16(uint16_t *p, size_t n, vec x) {
   _mm256_mask_storeu_epi16(p, vec_first(n),
-                           _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+                           _mm512_maskz_cvtps_ph((vec_mask)0xffffu, x,
+                                                 _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
 static inline void vec_store_first_bf16(uint16_t *p, size_t n, vec x) {
   const __m512i bits = _mm512_castps_si512(x);
