@@ -8,6 +8,8 @@ packages_build=(gcc libc6-dev cmake ninja-build pkg-config libjansson-dev libpth
 packages_test=(g++ libcmocka-dev python3 python3-venv binutils)
 packages_lint=(clang clang-format clang-tidy)
 packages_slow=(valgrind)
+packages_neon=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user libjansson-dev:arm64
+  libcmocka-dev:arm64)
 
 jobs=$(nproc 2>/dev/null || echo 2)
 export CMAKE_BUILD_PARALLEL_LEVEL=${CMAKE_BUILD_PARALLEL_LEVEL:-$jobs}
@@ -22,7 +24,7 @@ fi
 title() { printf '\n%s%s%s\n' "$bold" "$*" "$plain"; }
 warn() { printf '%s%s%s\n' "$yellow" "$*" "$plain" >&2; }
 die() {
-  printf '%s%s: %s%s\n' "$red" "$(basename "$0")" "$*" "$plain" >&2
+  printf '%s%s: %s%s\n' "$red" "scripts/$(basename "$0")" "$*" "$plain" >&2
   exit 1
 }
 
@@ -36,7 +38,7 @@ missing_packages() {
 }
 
 # install_packages NAME...: installs what is missing, as root or through sudo; without either it names
-# the missing packages and fails.
+# the missing packages and fails. Names that end in :arm64 make that architecture known to dpkg.
 install_packages() {
   if ! command -v dpkg-query >/dev/null; then
     warn "not a Debian system: needs the equivalents of: $*"
@@ -58,6 +60,9 @@ as root: apt-get install ${missing[*]}"
   fi
   echo "installing: ${missing[*]}"
   local quiet=(-qq -o Dpkg::Use-Pty=0)
+  if [[ ${missing[*]} == *:arm64* ]]; then
+    "${become[@]}" dpkg --add-architecture arm64
+  fi
   "${become[@]}" apt-get "${quiet[@]}" update &&
     "${become[@]}" env DEBIAN_FRONTEND=noninteractive \
       apt-get "${quiet[@]}" install -y --no-install-recommends "${missing[@]}" >/dev/null ||

@@ -7,6 +7,9 @@ source_dir=$1 build_dir=$2 cmake=$3 cc=$4
 consumer=$source_dir/tests/checks/consumer
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
 prefix=$work/prefix
+# The generator of the build itself: a machine may have no other.
+CMAKE_GENERATOR=$(sed -n 's/^CMAKE_GENERATOR:INTERNAL=//p' "$build_dir/CMakeCache.txt")
+export CMAKE_GENERATOR
 
 say() { echo "-- $*"; }
 "$cmake" --install "$build_dir" --prefix "$prefix" >"$work/log" || { cat "$work/log"; exit 1; }
