@@ -78,6 +78,7 @@ void quire_paged_begin(quire_paged_schedule *schedule, const quire_paged_load *l
   schedule->item_count = 0;
   schedule->merge_count = 0;
   schedule->state_count = 0;
+  schedule->work_count = 0;
   schedule->long_count = 0;
   schedule->rows_left = schedule->row_total;
   schedule->quantum = max_i64(1, load->work / TARGET_ITEMS);
@@ -187,6 +188,17 @@ static void set_pieces(quire_paged_item *item, const division *d, int64_t run) {
   item->piece_count = min_i64(end_piece, end_state * scale) - item->first_piece;
 }
 
+int64_t quire_paged_work_states(const quire_paged_item *item) {
+  if (item->gemm_order != 0 || item->level == QUIRE_PAGED_PIECES) {
+    return 0;
+  }
+  if (item->level == QUIRE_PAGED_GROUPS || item->piece_count <= 1) {
+    return 1;
+  }
+  const int64_t last_piece = item->first_piece + item->piece_count - 1;
+  return item->first_piece / item->group_size == last_piece / item->group_size ? 2 : 3;
+}
+
 static void add_item(quire_paged_schedule *schedule, const quire_paged_sequence *sequence,
                      const division *d, int64_t part, int64_t block, int64_t run) {
   quire_paged_item *item = &schedule->items[schedule->item_count++];
@@ -208,6 +220,8 @@ static void add_item(quire_paged_schedule *schedule, const quire_paged_sequence 
   item->first_state = d->first_state;
   item->gemm_order = quire_paged_is_long(sequence);
   set_pieces(item, d, run);
+  item->work_base = schedule->work_count +
+                    run * sequence->row_count * schedule->num_heads * quire_paged_work_states(item);
 }
 
 bool quire_paged_is_long(const quire_paged_sequence *sequence) {
@@ -227,6 +241,9 @@ void quire_paged_add(quire_paged_schedule *schedule, const quire_paged_sequence 
       }
     }
   }
+  const quire_paged_item *last = &schedule->items[schedule->item_count - 1];
+  schedule->work_count +=
+      d.runs * sequence->row_count * schedule->num_heads * quire_paged_work_states(last);
   if (d.level != QUIRE_PAGED_ROWS) {
     add_merge_rows(schedule, sequence, &d);
     schedule->state_count += sequence->row_count * schedule->num_heads * d.state_count;

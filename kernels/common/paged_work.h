@@ -60,7 +60,15 @@ typedef struct quire_paged_item {
   int64_t state_stride; /* states of a row and head */
   int64_t first_state;  /* index of the row's first state: a piece, or a group */
   int64_t gemm_order;   /* NU-8 */
+  int64_t work_base;    /* first state under construction, see quire_paged_work_states() */
 } quire_paged_item;
+
+/*
+ * States of a row and head that an item in the order of one-token calls holds while it walks, of
+ * its piece, its group and its row: row i and head h have this many from work_base + (i * heads +
+ * h) * count on. A piece that the merge pass reads is made where it will be read.
+ */
+int64_t quire_paged_work_states(const quire_paged_item *item);
 
 /* A row whose states the merge pass folds. */
 typedef struct quire_paged_merge_row {
@@ -103,6 +111,7 @@ typedef struct quire_paged_schedule {
   int64_t item_count; /* filled so far */
   int64_t merge_count;
   int64_t state_count;
+  int64_t work_count; /* states under construction */
   int64_t long_count; /* items of long sequences */
   int64_t quantum;    /* work of an item to aim at, in rows times pieces */
   int64_t few_parts;  /* parts into which K/V heads of short sequences are cut */

@@ -22,6 +22,8 @@ const quire_pass_binding quire_paged_attention_attend_bindings[QUIRE_ATTEND_BIND
     {"queue_taken", QUIRE_DTYPE_BIT(QUIRE_UINT32)},
     {"attend_panels", QUIRE_DTYPE_BIT(QUIRE_FLOAT32)},
     {"attend_rows", QUIRE_DTYPE_BIT(QUIRE_FLOAT32)},
+    {"work_values", QUIRE_DTYPE_BIT(QUIRE_FLOAT32)},
+    {"work_stats", QUIRE_DTYPE_BIT(QUIRE_FLOAT32)},
 };
 
 /* What all rows of an item share. */

@@ -85,7 +85,9 @@ enum {
   QUIRE_ATTEND_QUEUE,
   QUIRE_ATTEND_QUEUE_TAKEN,
   QUIRE_ATTEND_PANELS, /* a slice for each runner: for vector kernels */
-  QUIRE_ATTEND_ROWS
+  QUIRE_ATTEND_ROWS,
+  QUIRE_ATTEND_WORK_VALUES, /* states under construction: for vector kernels */
+  QUIRE_ATTEND_WORK_STATS
 };
 
 typedef struct quire_attend_uniforms {

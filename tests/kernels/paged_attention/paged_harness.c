@@ -77,6 +77,8 @@ typedef struct scratch {
   int64_t queue[QUIRE_PAGED_QUEUE_WORDS];
   uint32_t taken;
   float *values, *stats;
+  int64_t work_limit;
+  float *work_values, *work_stats;
   int64_t runner_limit, tile_rows, row_floats, panel_floats;
   float *panels, *rows;
 } scratch;
@@ -128,12 +130,21 @@ static void scratch_init(const paged_call *call, scratch *s) {
   if (call->extra_items >= 0) {
     s->item_limit = call->tokens + call->extra_items;
   }
+  const int64_t levels = pieces <= 1 ? 1 : call->cumulative != NULL && pieces <= 16 ? 2 : 3;
+  const int64_t short_rows =
+      call->cumulative != NULL ? min_i64(call->tokens, 8 * call->sequences) : call->tokens;
+  s->work_limit = short_rows * call->num_heads * levels +
+                  (levels == 3 ? min_i64(call->tokens * call->num_heads * pieces, 4096) : 0);
   runners_init(call, pieces, s);
   s->slots = need((size_t)call->tokens, sizeof(int64_t));
   s->items = need((size_t)s->item_limit, sizeof(quire_paged_item));
   s->merge_rows = need((size_t)s->merge_limit, sizeof(quire_paged_merge_row));
   s->values = need((size_t)(s->state_limit * call->head_size), sizeof(float));
   s->stats = need((size_t)(s->state_limit * 2), sizeof(float));
+  s->work_values = need((size_t)(s->work_limit * call->head_size), sizeof(float));
+  s->work_stats = need((size_t)(s->work_limit * 2), sizeof(float));
+  memset(s->work_values, 0xff, (size_t)(s->work_limit * call->head_size) * sizeof(float));
+  memset(s->work_stats, 0xff, (size_t)(s->work_limit * 2) * sizeof(float));
   /* States that nobody wrote must not matter. */
   for (int64_t i = 0; i < s->state_limit * call->head_size; ++i) {
     s->values[i] = NAN;
@@ -149,6 +160,8 @@ static void scratch_release(scratch *s) {
   free(s->merge_rows);
   free(s->values);
   free(s->stats);
+  free(s->work_values);
+  free(s->work_stats);
   free(s->panels);
   free(s->rows);
 }
@@ -246,22 +259,25 @@ static void run_attend(const paged_call *call, const scratch *s) {
   const quire_view values = view_2(s->values, QUIRE_FLOAT32, s->state_limit, call->head_size);
   const quire_view stats = view_2(s->stats, QUIRE_FLOAT32, s->state_limit, 2);
   const int64_t rows_shape[3] = {s->runner_limit, s->tile_rows, s->row_floats};
-  const quire_view views[16] = {query_view(call),
-                                cache_view(call, call->key_cache),
-                                cache_view(call, call->value_cache),
-                                view_2(call->table, QUIRE_INT32, call->sequences, call->columns),
-                                scale_view(call, call->k_scale),
-                                v_scale,
-                                sink,
-                                output,
-                                lse,
-                                view_2(s->items, QUIRE_INT64, s->item_limit, 17),
-                                values,
-                                stats,
-                                view_1(s->queue, QUIRE_INT64, QUIRE_PAGED_QUEUE_WORDS),
-                                view_1(&s->taken, QUIRE_UINT32, 1),
-                                view_2(s->panels, QUIRE_FLOAT32, s->runner_limit, s->panel_floats),
-                                make_view(s->rows, QUIRE_FLOAT32, 3, rows_shape)};
+  const quire_view views[18] = {
+      query_view(call),
+      cache_view(call, call->key_cache),
+      cache_view(call, call->value_cache),
+      view_2(call->table, QUIRE_INT32, call->sequences, call->columns),
+      scale_view(call, call->k_scale),
+      v_scale,
+      sink,
+      output,
+      lse,
+      view_2(s->items, QUIRE_INT64, s->item_limit, QUIRE_PAGED_ITEM_WORDS),
+      values,
+      stats,
+      view_1(s->queue, QUIRE_INT64, QUIRE_PAGED_QUEUE_WORDS),
+      view_1(&s->taken, QUIRE_UINT32, 1),
+      view_2(s->panels, QUIRE_FLOAT32, s->runner_limit, s->panel_floats),
+      make_view(s->rows, QUIRE_FLOAT32, 3, rows_shape),
+      view_2(s->work_values, QUIRE_FLOAT32, s->work_limit, call->head_size),
+      view_2(s->work_stats, QUIRE_FLOAT32, s->work_limit, 2)};
   const attend_uniforms uniforms = {(uint32_t)call->num_heads, call->scale, call->softcap,
                                     (uint32_t)call->window, !call->non_causal};
   quire_pass pass = {
