@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes tensor files for the tests of the command line: small good ones, and hostile ones.
 
-usage: make_tensors.py good|metadata|hostile|json FOLDER
+usage: make_tensors.py good|metadata|refused|hostile|json FOLDER
        make_tensors.py show FILE      prints metadata, tensors and (F32) values
 Standard library only.
 """
@@ -83,6 +83,26 @@ def metadata():
     yield "outputs_no_name", with_metadata(outputs="[1]")
     yield "error_unknown", with_metadata(error="BAD_LUCK")
     yield "error_with_expected", with_metadata(error="invalid_argument")
+
+
+def refused():
+    """Cases that want a refusal for something that only metadata can say."""
+    for name, text in (("nan", "{\"scale\": NaN}"), ("null", "{\"scale\": null}"), ("infinite", "{\"scale\": 1e999}")):
+        yield f"attribute_{name}", make(merge_tensors(), dict(MERGE, attributes=text, error="BAD_ATTRIBUTE"))
+    paged = {"query": ("F32", [1, 1], floats(1)), "key": ("F32", [1, 1], floats(1)), "value": ("F32", [1, 1], floats(1)),
+             "key_cache": ("F32", [1, 1, 1, 1], floats(1)), "value_cache": ("F32", [1, 1, 1, 1], floats(1)),
+             "cumulative_sequence_length": ("I32", [2], struct.pack("<2i", 0, 1)),
+             "past_seqlens": ("I32", [1], bytes(4)), "block_table": ("I32", [1, 1], bytes(4))}
+    about = {"op": "com.microsoft.PagedAttention", "attributes": "{\"num_heads\": 1, \"kv_num_heads\": 1}"}
+    for name in ("key", "value"):
+        yield f"{name}_cache_alone", make(
+            paged, dict(about, outputs=json.dumps(["output", f"{name}_cache_out"]), error="BAD_PRESENCE"))
+    linear = {"query": ("F32", [1, 1, 1], floats(1)), "key": ("F32", [1, 1, 1], floats(1)), "value": ("F32", [1, 1, 1], floats(1)),
+              "state_pool": ("F32", [1, 1, 1, 1], floats(1)), "read_indices": ("I32", [1], bytes(4)),
+              "write_indices": ("I32", [1], bytes(4))}
+    yield "pool_and_present_state", make(linear, {
+        "op": "com.microsoft.LinearAttention", "error": "BAD_PRESENCE", "outputs": json.dumps(["output", "present_state"]),
+        "attributes": "{\"q_num_heads\": 1, \"kv_num_heads\": 1, \"update_rule\": \"linear\"}"})
 
 
 def hostile():
@@ -181,7 +201,7 @@ def main():
         for name, text in hostile_json():
             (folder / f"{name}.json").write_text(text)
         return
-    for name, content in {"good": good, "metadata": metadata, "hostile": hostile}[sys.argv[1]]():
+    for name, content in {"good": good, "metadata": metadata, "refused": refused, "hostile": hostile}[sys.argv[1]]():
         (folder / f"{name}.safetensors").write_bytes(content)
 
 

@@ -38,6 +38,23 @@ static quire_status check_attributes(const quire_case *opened, quire_error *erro
   return QUIRE_OK;
 }
 
+/* Keeps what is wrong with the attributes for the call; fails only without memory. */
+static quire_status read_attributes(quire_case *opened, quire_error *error) {
+  quire_error *fault = &opened->attribute_fault;
+  quire_status status = read_json(opened, "attributes", &opened->attributes, fault);
+  if (status == QUIRE_OK) {
+    status = check_attributes(opened, fault);
+  }
+  if (status == QUIRE_IO) {
+    fault->status = QUIRE_BAD_ATTRIBUTE;
+    json_decref(opened->attributes);
+    opened->attributes = json_object();
+    status = opened->attributes ? QUIRE_OK : QUIRE_OUT_OF_MEMORY;
+  }
+  return status == QUIRE_OK ? status
+                            : quire_failure_set(error, status, "no memory for the attributes");
+}
+
 static quire_status check_dtypes(const quire_case *opened, quire_error *error) {
   const char *name = NULL;
   json_t *value = NULL;
@@ -114,28 +131,22 @@ static quire_status check_error(const quire_case *opened, quire_error *error) {
 }
 
 static quire_status read_metadata(quire_case *opened, quire_error *error) {
-  static const char *const keys[] = {"attributes", "output_dtypes", "tolerance", "outputs"};
-  json_t **const values[] = {&opened->attributes, &opened->output_dtypes, &opened->tolerance,
-                             &opened->outputs};
+  static const char *const keys[] = {"output_dtypes", "tolerance", "outputs"};
+  json_t **const values[] = {&opened->output_dtypes, &opened->tolerance, &opened->outputs};
   static quire_status (*const checks[])(const quire_case *, quire_error *) = {
-      check_attributes, check_dtypes, check_tolerance, check_outputs, check_error};
+      check_dtypes, check_tolerance, check_outputs, check_error};
   opened->op = metadata_text(opened, "op");
   opened->error = metadata_text(opened, "error");
   opened->note = metadata_text(opened, "note") ? metadata_text(opened, "note") : "";
   const int has_outputs = metadata_text(opened, "outputs") != NULL;
-  for (size_t i = 0; i < 3u + (has_outputs ? 1u : 0u); ++i) {
-    const quire_status status = read_json(opened, keys[i], values[i], error);
-    if (status != QUIRE_OK) {
-      return status;
-    }
+  quire_status status = read_attributes(opened, error);
+  for (size_t i = 0; i < 2u + (has_outputs ? 1u : 0u) && status == QUIRE_OK; ++i) {
+    status = read_json(opened, keys[i], values[i], error);
   }
-  for (size_t i = 0; i < sizeof checks / sizeof *checks; ++i) {
-    const quire_status status = checks[i](opened, error);
-    if (status != QUIRE_OK) {
-      return status;
-    }
+  for (size_t i = 0; i < sizeof checks / sizeof *checks && status == QUIRE_OK; ++i) {
+    status = checks[i](opened, error);
   }
-  return QUIRE_OK;
+  return status;
 }
 
 quire_status quire_case_open(const char *path, quire_case *opened, quire_error *error) {

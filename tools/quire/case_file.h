@@ -14,18 +14,21 @@
 
 typedef struct quire_case {
   quire_safetensors tensors;
-  const char *op;        /* qualified name; NULL if the file does not say */
-  json_t *attributes;    /* object of numbers, texts and truth values; never NULL */
-  json_t *output_dtypes; /* object: output -> name of a type; never NULL */
-  json_t *tolerance;     /* object: output -> {"atol", "rtol"}; never NULL */
-  json_t *outputs;       /* list of names, or NULL */
-  const char *error;     /* the status that is wanted, "invalid_argument" or exact; or NULL */
-  const char *note;      /* "" if there is none */
+  const char *op;              /* qualified name; NULL if the file does not say */
+  json_t *attributes;          /* object of numbers, texts and truth values; never NULL */
+  json_t *output_dtypes;       /* object: output -> name of a type; never NULL */
+  json_t *tolerance;           /* object: output -> {"atol", "rtol"}; never NULL */
+  json_t *outputs;             /* list of names, or NULL */
+  const char *error;           /* the status that is wanted, "invalid_argument" or exact; or NULL */
+  const char *note;            /* "" if there is none */
+  quire_error attribute_fault; /* status OK if the attributes can be read */
 } quire_case;
 
 /*
  * Opens a case. All of its metadata is checked: a bad tolerance is a fault of the file, not of a
- * result. On failure nothing is held. Statuses: those of quire_safetensors_open().
+ * result. Attributes that cannot be read (NaN, a list) are a fault of the call, which a case may
+ * want to be refused: it is kept in attribute_fault (BAD_ATTRIBUTE), for quire_request_build(). On
+ * failure nothing is held. Statuses: those of quire_safetensors_open().
  */
 quire_status quire_case_open(const char *path, quire_case *opened, quire_error *error);
 void quire_case_release(quire_case *opened);

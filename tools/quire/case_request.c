@@ -207,10 +207,33 @@ static void ask_for_wanted(const quire_case *opened, const quire_call_options *o
       ask_for(built, output, tensor->dtype);
     }
   }
-  for (size_t i = 0;
-       !for_check && options->outputs.count == 0 && i < json_array_size(opened->outputs); ++i) {
+  const int by_case = options->outputs.count == 0 && (!for_check || opened->error);
+  for (size_t i = 0; by_case && i < json_array_size(opened->outputs); ++i) {
     ask_for(built, json_string_value(json_array_get(opened->outputs, i)), QUIRE_DTYPE_NONE);
   }
+}
+
+/* 1 if slot i is the output side of an in-place tensor that the case holds. */
+static int is_held_in_place(const quire_case *opened, const quire_operator *op, size_t i,
+                            quire_slot *slot) {
+  quire_slot input;
+  return quire_operator_slot(op, i, slot) == QUIRE_OK && slot->is_output && slot->alias >= 0 &&
+         quire_operator_slot(op, (size_t)slot->alias, &input) == QUIRE_OK &&
+         quire_safetensors_find(&opened->tensors, input.name);
+}
+
+/* 1 if the case wants a refusal and itself says which in-place tensors have an output. */
+static int chooses_in_place(const quire_case *opened, const quire_operator *op) {
+  quire_slot slot;
+  for (size_t i = 0; opened->error && i < quire_operator_slot_count(op); ++i) {
+    for (size_t j = 0; j < json_array_size(opened->outputs); ++j) {
+      if (is_held_in_place(opened, op, i, &slot) &&
+          !strcmp(slot.name, json_string_value(json_array_get(opened->outputs, j)))) {
+        return 1;
+      }
+    }
+  }
+  return 0;
 }
 
 static void fill_outputs(const quire_case *opened, const quire_call_options *options,
@@ -221,12 +244,10 @@ static void fill_outputs(const quire_case *opened, const quire_call_options *opt
   json_object_foreach(built->dtypes, name, value) {
     ask_for(built, name, QUIRE_DTYPE_NONE);
   }
-  for (size_t i = 0; i < quire_operator_slot_count(op); ++i) {
-    quire_slot slot;
-    quire_slot input;
-    if (quire_operator_slot(op, i, &slot) == QUIRE_OK && slot.is_output && slot.alias >= 0 &&
-        quire_operator_slot(op, (size_t)slot.alias, &input) == QUIRE_OK &&
-        quire_safetensors_find(&opened->tensors, input.name)) {
+  quire_slot slot;
+  const int is_chosen = chooses_in_place(opened, op);
+  for (size_t i = 0; !is_chosen && i < quire_operator_slot_count(op); ++i) {
+    if (is_held_in_place(opened, op, i, &slot)) {
       ask_for(built, slot.name, QUIRE_DTYPE_NONE);
     }
   }
@@ -237,6 +258,10 @@ quire_status quire_request_build(const quire_case *opened, const quire_call_opti
                                  quire_error *error) {
   *built = (quire_case_request){0};
   quire_request_init(&built->request);
+  if (opened->attribute_fault.status != QUIRE_OK) {
+    *error = opened->attribute_fault;
+    return error->status;
+  }
   quire_status status = merge_options(opened, options, op, built, error);
   if (status == QUIRE_OK) {
     const size_t outputs = options->outputs.count + opened->tensors.count +

@@ -33,9 +33,10 @@ typedef struct quire_case_request {
 /*
  * Builds the request. Inputs are all tensors that are not expected outputs. The outputs asked for
  * are those of --output, else (for_check) those that are expected, else those of the case's
- * `outputs`; every in-place tensor gets an output of its own, so that the case stays as it is.
- * Types come from --dtype, the case's output_dtypes, or (for_check) the expected tensor. On failure
- * nothing is held. Statuses: BAD_ATTRIBUTE and BAD_REQUEST (options), OUT_OF_MEMORY.
+ * `outputs`, which also say what a case that wants a refusal asks for; every in-place tensor gets
+ * an output of its own, so that the case stays as it is. Types come from --dtype, the case's
+ * output_dtypes, or (for_check) the expected tensor. On failure nothing is held. Statuses:
+ * BAD_ATTRIBUTE (options, or the case's), BAD_REQUEST (options), OUT_OF_MEMORY.
  */
 quire_status quire_request_build(const quire_case *opened, const quire_call_options *options,
                                  const quire_operator *op, int for_check, quire_case_request *built,

@@ -222,9 +222,13 @@ static verdict check_case(check_state *state, const char *path) {
   if (status == QUIRE_OK) {
     status = quire_request_build(&opened, state->options, op, 1, &built, &error);
   }
-  if (status == QUIRE_OK) {
+  const int is_built = status == QUIRE_OK;
+  if (is_built) {
     status = quire_call_execute(&state->session, op, &opened, state->options, &built.request, &call,
                                 &error);
+  }
+  /* Attributes that are no values: a refusal if the case wants one, else a fault of the file. */
+  if (is_built || (opened.error && quire_status_is_invalid_argument(status))) {
     result = judge(state, path, &opened, &call, status, &error);
   } else {
     quire_failure_print(path, &error);
