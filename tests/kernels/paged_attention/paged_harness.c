@@ -59,14 +59,35 @@ static quire_view scale_view(const paged_call *call, const float *data) {
                            : view_1(data, QUIRE_FLOAT32, 1);
 }
 
-static const quire_implementation *find(const quire_implementation_list *list, const char *kernel) {
+bool paged_has_isa(quire_isa isa) {
+#if defined(__x86_64__)
+  if (isa == QUIRE_ISA_AVX2) {
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  }
+  if (isa == QUIRE_ISA_AVX512) {
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+  }
+#elif defined(__aarch64__)
+  if (isa == QUIRE_ISA_NEON) {
+    return true;
+  }
+#endif
+  return isa == QUIRE_ISA_SCALAR;
+}
+
+static const quire_implementation *find(const quire_implementation_list *list, quire_isa isa,
+                                        const char *kernel) {
+  const quire_implementation *found = NULL;
   for (size_t i = 0; i < list->count; ++i) {
-    if (strcmp(list->items[i].kernel, kernel) == 0) {
-      return &list->items[i];
+    const quire_implementation *item = &list->items[i];
+    if (strcmp(item->kernel, kernel) == 0 && item->precision == QUIRE_PRECISION_EXACT &&
+        (item->isa == isa || (found == NULL && item->isa == QUIRE_ISA_SCALAR))) {
+      found = item;
     }
   }
-  fail_msg("no kernel %s", kernel);
-  return NULL;
+  assert_non_null(found);
+  return found;
 }
 
 /* Lists and states, sized as the manifest does it. */
@@ -97,7 +118,7 @@ static void runners_init(const paged_call *call, int64_t pieces, scratch *s) {
   const int64_t padded = (call->head_size + 15) / 16 * 16;
   const int64_t levels = pieces <= 1 ? 1 : pieces <= 16 ? 2 : 3;
   const int64_t rows = call->tokens * (call->num_heads / call->kv_num_heads);
-  s->tile_rows = min_i64(padded <= 128 ? 384 : padded <= 256 ? 192 : 96, (rows + 5) / 6 * 6);
+  s->tile_rows = min_i64(padded <= 128 ? 384 : padded <= 256 ? 192 : 96, (rows + 5) / 6 * 6) + 6;
   s->row_floats = padded + levels * padded + 96;
   s->panel_floats = 136 * padded + 512;
   s->runner_limit = call->cumulative != NULL && call->tokens > 8 ? 16 : 0;
@@ -212,8 +233,8 @@ static quire_status run_schedule(const paged_call *call, scratch *s, quire_error
                            .error = error};
   const size_t item[3] = {0, 0, 0};
   const quire_implementation *kernel =
-      decode ? find(&quire_kernels_paged_decode, "paged_decode_schedule")
-             : find(&quire_kernels_paged_attention, "paged_attention_schedule");
+      decode ? find(&quire_kernels_paged_decode, call->isa, "paged_decode_schedule")
+             : find(&quire_kernels_paged_attention, call->isa, "paged_attention_schedule");
   return kernel->function(&pass, item);
 }
 
@@ -241,7 +262,8 @@ static void run_scatter(const paged_call *call, const scratch *s) {
   const uint32_t num_heads = (uint32_t)call->num_heads;
   const size_t parts = call->scatter_parts == 0 ? 3 : (size_t)call->scatter_parts;
   quire_pass pass = {.views = views, .uniforms = &num_heads, .grid = {parts, 1, 1}};
-  run_items(call, find(&quire_kernels_paged_attention, "paged_attention_scatter"), &pass);
+  run_items(call, find(&quire_kernels_paged_attention, call->isa, "paged_attention_scatter"),
+            &pass);
 }
 
 typedef struct attend_uniforms {
@@ -282,7 +304,7 @@ static void run_attend(const paged_call *call, const scratch *s) {
                                     (uint32_t)call->window, !call->non_causal};
   quire_pass pass = {
       .views = views, .uniforms = &uniforms, .grid = {s->attend_grid[0], s->attend_grid[1], 1}};
-  run_items(call, find(&quire_kernels_paged_attention, "paged_attention_attend"), &pass);
+  run_items(call, find(&quire_kernels_paged_attention, call->isa, "paged_attention_attend"), &pass);
   const quire_view merge_views[7] = {
       v_scale, sink, output, lse, view_2(s->merge_rows, QUIRE_INT64, s->merge_limit, 5),
       values,  stats};
@@ -292,7 +314,7 @@ static void run_attend(const paged_call *call, const scratch *s) {
   pass.uniforms = merge_uniforms;
   pass.grid[0] = s->merge_grid[0];
   pass.grid[1] = s->merge_grid[1];
-  run_items(call, find(&quire_kernels_paged_attention, "paged_attention_merge"), &pass);
+  run_items(call, find(&quire_kernels_paged_attention, call->isa, "paged_attention_merge"), &pass);
 }
 
 quire_status paged_run(paged_call *call, quire_error *error) {

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "pass.h"
+#include "quire/device.h"
 
 /* One call. Pointers are borrowed; NULL: absent. Caches are [blocks, rows, heads, size] by strides.
  */
@@ -34,6 +35,7 @@ typedef struct paged_call {
   int64_t partial_blocks; /* PagedDecode */
   uint32_t flags;
   /* How to run it: nothing here may change a bit. */
+  quire_isa isa;         /* of the kernels, where they have it; else plain C */
   int64_t state_limit;   /* -1: what the manifest gives */
   int64_t extra_items;   /* items above the number of rows; -1: what the manifest gives */
   bool reverse;          /* items in descending order */
@@ -45,6 +47,9 @@ typedef struct paged_call {
   float *softmax_lse;
   int64_t item_count, merge_count; /* what the schedule made of it */
 } paged_call;
+
+/* Whether this machine runs an instruction set. */
+bool paged_has_isa(quire_isa isa);
 
 /* Returns the status of the schedule pass; nothing else runs if it fails. error may be NULL. */
 quire_status paged_run(paged_call *call, quire_error *error);
