@@ -240,6 +240,8 @@ static const form paged_extras[] = {
     {"softmax_lse", F32, 2, {3, 4}},           /* 19 */
     {"softmax_lse", F32, 2, {3, 2}},           /* 20 */
     {"softmax_lse", F16, 2, {3, 4}},           /* 21 */
+    {"cos_cache", F32, 2, {9, 4}},             /* 22 */
+    {"k_norm_weight", F32, 1, {8}},            /* 23 */
 };
 
 static const quire_named_value paged_attributes[] = {
@@ -275,6 +277,8 @@ static const change paged_changes[] = {
     {"add", "sin_cache", 3, 0, 0, NULL, QUIRE_UNSUPPORTED, "PA-V3", NULL},
     {"add", "q_norm_weight", 4, 0, 0, NULL, QUIRE_UNSUPPORTED, "PA-V3", NULL},
     {"add", "k_norm_weight", 5, 0, 0, NULL, QUIRE_UNSUPPORTED, "PA-V3", NULL},
+    {"add", "cos_cache", 22, 0, 0, NULL, QUIRE_UNSUPPORTED, "PA-V3", NULL},
+    {"add", "k_norm_weight", 23, 0, 0, NULL, QUIRE_UNSUPPORTED, "PA-V3", NULL},
     {"int", "local_window_size", 0, INT64_MAX, 0, NULL, QUIRE_OK, NULL, NULL},
     {"int", "local_window_size", 0, INT64_MIN, 0, NULL, QUIRE_OK, NULL, NULL},
     {"float", "softcap", 0, 0, -1, NULL, QUIRE_BAD_ATTRIBUTE, "X3", NULL},
@@ -408,6 +412,8 @@ static const change decode_changes[] = {
     {"rank", "query", 0, 2, 0, NULL, QUIRE_BAD_RANK, "PD-V4", NULL},
     {"rank", "page_table", 0, 1, 0, NULL, QUIRE_BAD_RANK, "PD-V4", NULL},
     {"type", "value_pages", F32, 0, 0, NULL, QUIRE_BAD_TYPE, "PD-V5", NULL},
+    {"type", "key_pages", F32, 0, 0, NULL, WITH},
+    {"type", "value_pages", F32, 0, 0, NULL, QUIRE_BAD_TYPE, "PD-V5", "key_pages"},
     {"type", "page_table", QUIRE_UINT32, 0, 0, NULL, QUIRE_BAD_TYPE, "PD-V5", NULL},
     {"dim", "query", 1, 0, 0, NULL, QUIRE_BAD_SHAPE, "PD-V6", NULL},
     {"dim", "query", 2, 513, 0, NULL, QUIRE_BAD_SHAPE, "PD-V6", NULL},
@@ -429,6 +435,12 @@ static const change decode_changes[] = {
     {"add", "head_sink", 1, 0, 0, NULL, QUIRE_BAD_SHAPE, "X3", NULL},
     {"add", "key_scales", 2, 0, 0, NULL, QUIRE_BAD_PRESENCE, "X2", NULL},
     {"add", "value_scales", 3, 0, 0, NULL, QUIRE_BAD_PRESENCE, "X2", NULL},
+    {"type", "key_pages", I8, 0, 0, NULL, WITH},
+    {"type", "value_pages", I8, 0, 0, NULL, QUIRE_BAD_PRESENCE, "X2", "key_scales"},
+    {"type", "key_pages", I8, 0, 0, NULL, WITH},
+    {"type", "value_pages", I8, 0, 0, NULL, WITH},
+    {"add", "key_scales", 2, 0, 0, NULL, WITH},
+    {"add", "value_scales", 3, 0, 0, NULL, QUIRE_UNSUPPORTED, "X2", "key_pages"},
     {"out", "softmax_lse", 5, 0, 0, NULL, QUIRE_OK, NULL, NULL},
 };
 
