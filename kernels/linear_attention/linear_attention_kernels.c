@@ -37,6 +37,22 @@ static const quire_pass_binding recurrence_bindings[LA_COUNT] = {
     [LA_WRITE_SLOTS] = {"write_slots", INT32},
 };
 
+/* What an instruction set's implementations have in common. */
+#define AVX2_FEATURES (QUIRE_CPU_AVX2 | QUIRE_CPU_FMA | QUIRE_CPU_F16C)
+#define AVX512_FEATURES \
+  (AVX2_FEATURES | QUIRE_CPU_AVX512F | QUIRE_CPU_AVX512BW | QUIRE_CPU_AVX512VL | QUIRE_CPU_AVX512DQ)
+#define SCALAR .isa = QUIRE_ISA_SCALAR, .priority = 0
+#define AVX2 .isa = QUIRE_ISA_AVX2, .features = AVX2_FEATURES, .priority = 10
+#define AVX512 .isa = QUIRE_ISA_AVX512, .features = AVX512_FEATURES, .priority = 20
+#define NEON .isa = QUIRE_ISA_NEON, .features = QUIRE_CPU_NEON, .priority = 10
+
+#define RECURRENCE                                                          \
+  .kernel = "linear_attention_recurrence", .bindings = recurrence_bindings, \
+  .binding_count = LA_COUNT, .uniforms = LA_UNIFORMS
+#define RECURRENCE_STRICT                                                          \
+  .kernel = "linear_attention_recurrence_strict", .bindings = recurrence_bindings, \
+  .binding_count = LA_STRICT_COUNT, .uniforms = LA_UNIFORMS
+
 static const quire_implementation implementations[] = {
     {.kernel = "linear_attention_schedule",
      .name = "linear_attention_schedule__scalar",
@@ -52,20 +68,28 @@ static const quire_implementation implementations[] = {
      .uniforms = "",
      .isa = QUIRE_ISA_SCALAR,
      .function = quire_linear_attention_schedule_strict},
-    {.kernel = "linear_attention_recurrence",
-     .name = "linear_attention_recurrence__scalar",
-     .bindings = recurrence_bindings,
-     .binding_count = LA_COUNT,
-     .uniforms = LA_UNIFORMS,
-     .isa = QUIRE_ISA_SCALAR,
+    {RECURRENCE, SCALAR, .name = "linear_attention_recurrence__scalar",
      .function = quire_linear_attention_recurrence},
-    {.kernel = "linear_attention_recurrence_strict",
-     .name = "linear_attention_recurrence_strict__scalar",
-     .bindings = recurrence_bindings,
-     .binding_count = LA_STRICT_COUNT,
-     .uniforms = LA_UNIFORMS,
-     .isa = QUIRE_ISA_SCALAR,
+    {RECURRENCE_STRICT, SCALAR, .name = "linear_attention_recurrence_strict__scalar",
      .function = quire_linear_attention_recurrence_strict},
+#ifdef QUIRE_WITH_AVX2
+    {RECURRENCE, AVX2, .name = "linear_attention_recurrence__avx2",
+     .function = quire_linear_attention_recurrence_avx2},
+    {RECURRENCE_STRICT, AVX2, .name = "linear_attention_recurrence_strict__avx2",
+     .function = quire_linear_attention_recurrence_strict_avx2},
+#endif
+#ifdef QUIRE_WITH_AVX512
+    {RECURRENCE, AVX512, .name = "linear_attention_recurrence__avx512",
+     .function = quire_linear_attention_recurrence_avx512},
+    {RECURRENCE_STRICT, AVX512, .name = "linear_attention_recurrence_strict__avx512",
+     .function = quire_linear_attention_recurrence_strict_avx512},
+#endif
+#ifdef QUIRE_WITH_NEON
+    {RECURRENCE, NEON, .name = "linear_attention_recurrence__neon",
+     .function = quire_linear_attention_recurrence_neon},
+    {RECURRENCE_STRICT, NEON, .name = "linear_attention_recurrence_strict__neon",
+     .function = quire_linear_attention_recurrence_strict_neon},
+#endif
 };
 
 const quire_implementation_list quire_kernels_linear_attention = {

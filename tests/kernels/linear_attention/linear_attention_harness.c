@@ -212,13 +212,14 @@ static void run_items(const la_call *call, quire_view *views) {
   }
   quire_pass pass = {
       .views = views, .uniforms = &uniforms, .grid = {blocks, heads, (size_t)la_sequences(call)}};
-  for (size_t n = items; n-- > 0;) {
+  quire_pass_function *recurrence = call->recurrence ? call->recurrence
+                                    : call->strict_kernels
+                                        ? quire_linear_attention_recurrence_strict
+                                        : quire_linear_attention_recurrence;
+  for (size_t i = 0; i < items; i++) {
+    size_t n = call->ascending ? i : items - 1 - i;
     size_t item[3] = {n % blocks, n / blocks % heads, n / blocks / heads};
-    if (call->strict_kernels) {
-      (void)quire_linear_attention_recurrence_strict(&pass, item);
-    } else {
-      (void)quire_linear_attention_recurrence(&pass, item);
-    }
+    (void)recurrence(&pass, item);
   }
 }
 

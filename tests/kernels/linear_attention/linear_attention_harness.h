@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "pass.h"
 #include "quire/status.h"
 #include "quire/tensor.h"
 
@@ -26,10 +27,12 @@ typedef struct la_call {
   bool v_major, tiled;
   int gate, beta_activation, l2_norm; /* as the uniforms */
   float epsilon;
-  uint32_t column_block; /* 0: 32 */
-  bool in_place;         /* present_state in past_state's buffer */
-  bool strict_kernels;   /* the passes of the standard operator */
-  int64_t padding;       /* elements between rows of the inputs and between slots of the pool */
+  uint32_t column_block;           /* 0: 32 */
+  bool in_place;                   /* present_state in past_state's buffer */
+  bool strict_kernels;             /* the passes of the standard operator */
+  quire_pass_function *recurrence; /* NULL: the scalar one */
+  bool ascending;                  /* order of the items */
+  int64_t padding; /* elements between rows of the inputs and between slots of the pool */
 
   const float *query, *key, *value, *past, *decay, *beta, *a_log, *dt_bias;
   int64_t decay_width, beta_width, dt_bias_width;
@@ -52,7 +55,7 @@ int64_t la_output_heads(const la_call *call);
 size_t la_output_count(const la_call *call);
 size_t la_state_count(const la_call *call);
 
-/* Schedule, then every item, in descending order (items are independent). */
+/* Schedule, then every item, in descending order if not `ascending` (items are independent). */
 quire_status la_run(la_call *call, quire_error *error);
 
 /* The same in float64, from docs/linear_attention.md 4.1 to 4.3; one sequence at a time. */

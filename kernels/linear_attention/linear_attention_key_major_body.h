@@ -1,0 +1,312 @@
+/*
+ * The recurrence on K-major states. One token on a state that exists: two sweeps over it where it
+ * lies. Otherwise the item's columns are copied to a tile of f32, and one sweep per token does the
+ * update and read-out of that token and the decay and retrieval of the next. The structure was
+ * measured against others: bench/lab and docs/measurements.md.
+ */
+#ifndef QUIRE_LINEAR_ATTENTION_KEY_MAJOR_BODY_H
+#define QUIRE_LINEAR_ATTENTION_KEY_MAJOR_BODY_H
+
+#include "linear_attention_rows_body.h"
+#include "linear_attention_step_body.h"
+#include "linear_attention_sweeps_body.h"
+
+enum { TILE_COLUMNS_MOST = 128, TILE_BLOCKS_MOST = TILE_COLUMNS_MOST / VEC_LANES };
+
+/* Columns of a tile that one sweep takes: [dk][vectors * VEC_LANES]. Lanes behind the last column
+   hold whatever the sweeps make of zeros; nobody reads them. */
+typedef struct tile_block {
+  float *data;
+  size_t first; /* value column */
+  size_t columns;
+  size_t vectors;
+  const sweep_set *sweeps;
+  float *retrieved; /* [vectors * VEC_LANES]: of the next token, decayed already */
+} tile_block;
+
+typedef struct tile {
+  const quire_linear_attention_item *item;
+  segment *rows;
+  size_t block_count;
+  tile_block blocks[TILE_BLOCKS_MOST];
+  _Alignas(64) float retrieved[TILE_COLUMNS_MOST];
+} tile;
+
+static size_t lanes_of(size_t columns, size_t vector) {
+  const size_t before = vector * VEC_LANES;
+  return columns <= before ? 0 : columns - before < VEC_LANES ? columns - before : VEC_LANES;
+}
+
+/* ---- value in, output out ---- */
+
+/* Step 3 for one vector: u = v, or round(beta * round(v - r)). */
+static vec update_of(const quire_linear_attention_item *item, vec value, float beta,
+                     const float *retrieved) {
+  return item->uniforms->uses_delta ? vec_mul(vec_set(beta), vec_sub(value, vec_load(retrieved)))
+                                    : value;
+}
+
+/* Step 3: u for `columns` columns from `first` on. */
+static void load_update(const quire_linear_attention_item *item, int64_t token, float beta,
+                        size_t first, size_t columns, const float *retrieved, float *update) {
+  const quire_view *view = &item->views[LA_VALUE];
+  const unsigned char *row =
+      quire_linear_attention_token_row(item, view, token, item->head * item->dv + first);
+  for (size_t j = 0; j < columns; j += VEC_LANES) {
+    const vec value =
+        load_lanes(view->dtype, element_at(view->dtype, row, j), lanes_of(columns - j, 0));
+    vec_store(update + j, update_of(item, value, beta, retrieved + j));
+  }
+}
+
+/* Step 5's scale, and the one rounding. */
+static void store_output(const quire_linear_attention_item *item, int64_t token, size_t member,
+                         size_t first, size_t columns, const float *read) {
+  const quire_view *view = &item->views[LA_OUTPUT];
+  const size_t channel = quire_linear_attention_output_head(item, member) * item->dv + first;
+  unsigned char *row = quire_linear_attention_token_row(item, view, token, channel);
+  const vec scale = vec_set(item->scale);
+  for (size_t j = 0; j < columns; j += VEC_LANES) {
+    store_lanes(view->dtype, row + j * quire_dtype_size(view->dtype), lanes_of(columns - j, 0),
+                vec_mul(vec_load(read + j), scale));
+  }
+}
+
+/* ---- the tile and the state ---- */
+
+static unsigned char *state_element(const quire_linear_attention_state *state, size_t row,
+                                    size_t column) {
+  const int64_t element = (int64_t)row * state->row_stride + (int64_t)column;
+  return state->data + element * (int64_t)quire_dtype_size(state->dtype);
+}
+
+static void block_load(const tile_block *block, const quire_linear_attention_state *state,
+                       size_t dk) {
+  float *row = block->data;
+  const size_t size = quire_dtype_size(state->dtype);
+  for (size_t i = 0; i < dk; i++) {
+    const unsigned char *from = state->data ? state_element(state, i, block->first) : NULL;
+    for (size_t v = 0; v < block->vectors; v++) {
+      const size_t n = lanes_of(block->columns, v);
+      vec_store(row, from && n > 0 ? load_lanes(state->dtype, from + v * VEC_LANES * size, n)
+                                   : vec_zero());
+      row += VEC_LANES;
+    }
+  }
+}
+
+static void block_store(const tile_block *block, const quire_linear_attention_state *state,
+                        size_t dk) {
+  const float *row = block->data;
+  const size_t size = quire_dtype_size(state->dtype);
+  if (!state->data) {
+    return;
+  }
+  for (size_t i = 0; i < dk; i++) {
+    unsigned char *to = state_element(state, i, block->first);
+    for (size_t v = 0; v < block->vectors; v++) {
+      const size_t n = lanes_of(block->columns, v);
+      if (n > 0) {
+        store_lanes(state->dtype, to + v * VEC_LANES * size, n, vec_load(row));
+      }
+      row += VEC_LANES;
+    }
+  }
+}
+
+/* Columns of a tile for whole sweeps of the widest form that the work memory holds. */
+static size_t tile_columns_most(size_t dk) {
+  const size_t held = dk > LA_STACK_CHANNELS ? LA_SCRATCH_COLUMNS : LA_TILE_FLOATS / dk;
+  size_t unit = SWEEP_MOST * VEC_LANES;
+  while (unit > held) {
+    unit /= 2;
+  }
+  const size_t columns = held / unit * unit;
+  return columns < TILE_COLUMNS_MOST ? columns : TILE_COLUMNS_MOST;
+}
+
+/* Cuts columns [first, first + columns) into blocks: the widest sweeps, a narrower last one. */
+static void tile_init(tile *t, const quire_linear_attention_item *item, segment *rows, float *work,
+                      size_t first, size_t columns) {
+  t->item = item;
+  t->rows = rows;
+  t->block_count = 0;
+  for (size_t done = 0; done < columns;) {
+    const size_t rest = columns - done;
+    size_t vectors = SWEEP_MOST;
+    size_t width = SWEEP_MOST == 4 ? 2 : 1;
+    while (width > 0 && rest <= vectors / 2 * VEC_LANES) {
+      vectors /= 2;
+      width--;
+    }
+    tile_block *block = &t->blocks[t->block_count++];
+    block->data = work + done * item->dk;
+    block->first = first + done;
+    block->columns = rest < vectors * VEC_LANES ? rest : vectors * VEC_LANES;
+    block->vectors = vectors;
+    block->sweeps = &sweep_sets[width];
+    block->retrieved = t->retrieved + done;
+    done += vectors * VEC_LANES;
+  }
+}
+
+/* ---- tokens ---- */
+
+/* Steps 1 and 2 for the segment's token n. */
+static void block_retrieve(const tile *t, const tile_block *block, size_t n) {
+  const segment *rows = t->rows;
+  if (!t->item->uniforms->uses_decay && !t->item->uniforms->uses_delta) {
+    return;
+  }
+  const sweep s = {.tile = block->data,
+                   .channels = t->item->dk,
+                   .next_key = rows->keys + n * rows->pitch,
+                   .factors = segment_factors(rows, n),
+                   .factor = rows->factors[n],
+                   .retrieved = block->retrieved};
+  block->sweeps->retrieve[rows->by_channel](&s);
+}
+
+/* Read-outs of the other query heads of the group. */
+static void block_read_others(const tile *t, const tile_block *block, int64_t token, float *read) {
+  const quire_linear_attention_item *item = t->item;
+  for (size_t member = 1; member < item->group; member++) {
+    load_key_row(item, &item->views[LA_QUERY], token,
+                 quire_linear_attention_query_head(item, member), t->rows->pitch, t->rows->extra);
+    const sweep s = {
+        .tile = block->data, .channels = item->dk, .query = t->rows->extra, .read = read};
+    block->sweeps->read(&s);
+    store_output(item, token, member, block->first, block->columns, read);
+  }
+}
+
+/* The segment's token n, retrieved already: steps 3 to 5, then steps 1 and 2 of the next token. */
+static void block_token(const tile *t, const tile_block *block, size_t n) {
+  const quire_linear_attention_item *item = t->item;
+  const segment *rows = t->rows;
+  const int64_t token = rows->first + (int64_t)n;
+  const int64_t slot = quire_linear_attention_slot_of(item, token);
+  const bool more = token + 1 < item->tokens;
+  _Alignas(64) float update[SWEEP_MOST * VEC_LANES];
+  _Alignas(64) float read[SWEEP_MOST * VEC_LANES];
+  load_update(item, token, rows->betas[n], block->first, block->columns, block->retrieved, update);
+  for (size_t j = (block->columns + VEC_LANES - 1) / VEC_LANES; j < block->vectors; j++) {
+    vec_store(update + j * VEC_LANES, vec_zero());
+  }
+  sweep s = {.tile = block->data,
+             .channels = item->dk,
+             .key = rows->keys + n * rows->pitch,
+             .query = rows->queries + n * rows->pitch,
+             .update = update,
+             .retrieved = block->retrieved,
+             .read = read};
+  if (more && slot < 0 && item->group == 1) {
+    s.next_key = s.key + rows->pitch;
+    s.factors = segment_factors(rows, n + 1);
+    s.factor = rows->factors[n + 1];
+    block->sweeps->fused[rows->by_channel](&s);
+    store_output(item, token, 0, block->first, block->columns, read);
+    return;
+  }
+  block->sweeps->update(&s);
+  store_output(item, token, 0, block->first, block->columns, read);
+  block_read_others(t, block, token, read);
+  if (slot >= 0) {
+    const quire_linear_attention_state state = quire_linear_attention_present(item, slot);
+    block_store(block, &state, item->dk);
+  }
+  if (more) {
+    block_retrieve(t, block, n + 1);
+  }
+}
+
+static void tile_run(const tile *t) {
+  const quire_linear_attention_item *item = t->item;
+  const quire_linear_attention_state past = quire_linear_attention_past(item);
+  for (size_t b = 0; b < t->block_count; b++) {
+    block_load(&t->blocks[b], &past, item->dk);
+  }
+  for (int64_t first = 0; first < item->tokens; first += (int64_t)t->rows->count) {
+    segment_load(t->rows, item, first);
+    for (size_t b = 0; b < t->block_count; b++) {
+      if (first == 0) {
+        block_retrieve(t, &t->blocks[b], 0);
+      }
+      for (size_t n = 0; n < t->rows->count; n++) {
+        block_token(t, &t->blocks[b], n);
+      }
+    }
+  }
+  if (item->tokens == 0) { /* X3: an empty sequence keeps its state in the last slot */
+    const quire_linear_attention_state state =
+        quire_linear_attention_present(item, item->window > 0 ? item->window - 1 : 0);
+    for (size_t b = 0; b < t->block_count; b++) {
+      block_store(&t->blocks[b], &state, item->dk);
+    }
+  }
+}
+
+/* ---- one token, in the state ---- */
+
+/* Runs whole vectors of columns of a one-token sequence; returns how many columns are done. */
+static size_t step_run(const quire_linear_attention_item *item, segment *rows) {
+  const quire_linear_attention_state past = quire_linear_attention_past(item);
+  if (item->tokens != 1 || item->group != 1 || !past.data) {
+    return 0;
+  }
+  const quire_linear_attention_state present =
+      quire_linear_attention_present(item, quire_linear_attention_slot_of(item, 0));
+  if (!present.data) {
+    return 0;
+  }
+  _Alignas(64) float update[STEP_MOST * VEC_LANES];
+  _Alignas(64) float retrieved[STEP_MOST * VEC_LANES];
+  _Alignas(64) float read[STEP_MOST * VEC_LANES];
+  const size_t type = step_type(past.dtype);
+  segment_load(rows, item, 0);
+  size_t vectors = STEP_MOST;
+  size_t width = STEP_WIDTHS - 1;
+  size_t done = 0;
+  while (item->columns - done >= VEC_LANES) {
+    while (vectors * VEC_LANES > item->columns - done) {
+      vectors /= 2;
+      width--;
+    }
+    const size_t first = item->first + done;
+    const step s = {.past = state_element(&past, 0, first),
+                    .present = state_element(&present, 0, first),
+                    .past_pitch = past.row_stride,
+                    .present_pitch = present.row_stride,
+                    .channels = item->dk,
+                    .key = rows->keys,
+                    .query = rows->queries,
+                    .factors = segment_factors(rows, 0),
+                    .factor = rows->factors[0],
+                    .update = update,
+                    .retrieved = retrieved,
+                    .read = read};
+    if (item->uniforms->uses_delta) {
+      step_retrieves[type][width][rows->by_channel](&s);
+    }
+    load_update(item, 0, rows->betas[0], first, vectors * VEC_LANES, retrieved, update);
+    step_updates[type][width][rows->by_channel](&s);
+    store_output(item, 0, 0, first, vectors * VEC_LANES, read);
+    done += vectors * VEC_LANES;
+  }
+  return done;
+}
+
+/* `work`: room for a tile. */
+static void run_key_major(const quire_linear_attention_item *item, segment *rows, float *work) {
+  const size_t most = tile_columns_most(item->dk);
+  for (size_t done = step_run(item, rows); done < item->columns;) {
+    const size_t rest = item->columns - done;
+    const size_t columns = rest < most ? rest : most;
+    tile t;
+    tile_init(&t, item, rows, work, item->first + done, columns);
+    tile_run(&t);
+    done += columns;
+  }
+}
+
+#endif

@@ -1,0 +1,297 @@
+/*
+ * The recurrence on V-major states: a row of the state is a value column, lanes lie over key
+ * channels, reductions follow NU-3. Rows are taken VEC_LANES at a time, so that their sums are
+ * added up jointly. One token on a state that exists works where it lies; otherwise the item's rows
+ * are copied to a tile of f32.
+ */
+#ifndef QUIRE_LINEAR_ATTENTION_VALUE_MAJOR_BODY_H
+#define QUIRE_LINEAR_ATTENTION_VALUE_MAJOR_BODY_H
+
+#include "linear_attention_key_major_body.h"
+
+/* Up to VEC_LANES rows of a state and one token. Pitches count elements. */
+typedef struct value_rows {
+  const void *past;
+  void *present;
+  quire_dtype dtype;
+  int64_t past_pitch;
+  int64_t present_pitch;
+  size_t count;
+  size_t channels;
+  const float *key;
+  const float *query;
+  const float *factors; /* by key channel */
+  float factor;         /* for all channels */
+  bool by_channel;
+  const float *update;
+} value_rows;
+
+#define ROWS_TYPE f32
+#define ROWS_ELEMENT float
+#define ROWS_LOAD(p) vec_load(p)
+#define ROWS_STORE(p, x) vec_store(p, x)
+#include "linear_attention_value_rows_set_tmpl.h"
+
+#define ROWS_TYPE f16
+#define ROWS_ELEMENT uint16_t
+#define ROWS_LOAD(p) vec_load_f16(p)
+#define ROWS_STORE(p, x) vec_store_first_f16(p, VEC_LANES, x)
+#include "linear_attention_value_rows_set_tmpl.h"
+
+#define ROWS_TYPE bf16
+#define ROWS_ELEMENT uint16_t
+#define ROWS_LOAD(p) vec_load_bf16(p)
+#define ROWS_STORE(p, x) vec_store_first_bf16(p, VEC_LANES, x)
+#include "linear_attention_value_rows_set_tmpl.h"
+
+typedef void rows_function(const value_rows *s, size_t row, lanes16 *sums);
+
+/* [dtype][four rows, one row][by channel] */
+#define ROWS_TABLE(name, type)                    \
+  {                                               \
+    {name##_##type##_4_0, name##_##type##_4_1}, { \
+      name##_##type##_1_0, name##_##type##_1_1    \
+    }                                             \
+  }
+static rows_function *const rows_retrieves[3][2][2] = {ROWS_TABLE(rows_retrieve, f32),
+                                                       ROWS_TABLE(rows_retrieve, f16),
+                                                       ROWS_TABLE(rows_retrieve, bf16)};
+static rows_function *const rows_updates[3][2][2] = {
+    ROWS_TABLE(rows_update, f32), ROWS_TABLE(rows_update, f16), ROWS_TABLE(rows_update, bf16)};
+#undef ROWS_TABLE
+
+static size_t rows_type(quire_dtype dtype) {
+  return dtype == QUIRE_FLOAT32 ? 0 : dtype == QUIRE_FLOAT16 ? 1 : 2;
+}
+
+/* ---- the channels behind the last whole group of 16 ---- */
+
+/* acc + a*b in the first n lanes; the others keep their sums (NU-3: missing elements add nothing).
+ */
+static vec fma_first(size_t n, vec a, vec b, vec acc) {
+  return vec_select(vec_mask_of_bits(((uint64_t)1 << n) - 1), vec_fma(a, b, acc), acc);
+}
+
+static vec rows_decayed(const value_rows *s, size_t row, size_t at, size_t n) {
+  const size_t element = (size_t)((int64_t)row * s->past_pitch) + at;
+  const vec x = load_lanes(s->dtype, element_at(s->dtype, s->past, element), n);
+  return vec_mul(x, s->by_channel ? vec_load(s->factors + at) : vec_set(s->factor));
+}
+
+static void rows_retrieve_tail(const value_rows *s, size_t row, lanes16 *sum) {
+  const size_t whole = s->channels / 16 * 16;
+  for (size_t part = 0; part < LANES16_PARTS; part++) {
+    const size_t n = lanes_of(s->channels - whole, part);
+    const size_t at = whole + part * VEC_LANES;
+    if (n > 0) {
+      sum->part[part] =
+          fma_first(n, rows_decayed(s, row, at, n), vec_load(s->key + at), sum->part[part]);
+    }
+  }
+}
+
+static void rows_update_tail(const value_rows *s, size_t row, lanes16 *sum) {
+  const size_t whole = s->channels / 16 * 16;
+  const size_t size = quire_dtype_size(s->dtype);
+  for (size_t part = 0; part < LANES16_PARTS; part++) {
+    const size_t n = lanes_of(s->channels - whole, part);
+    const size_t at = whole + part * VEC_LANES;
+    if (n > 0) {
+      const vec x =
+          vec_fma(vec_load(s->key + at), vec_set(s->update[row]), rows_decayed(s, row, at, n));
+      const size_t element = (size_t)((int64_t)row * s->present_pitch) + at;
+      sum->part[part] = fma_first(n, x, vec_load(s->query + at), sum->part[part]);
+      store_lanes(s->dtype, (unsigned char *)s->present + element * size, n, x);
+    }
+  }
+}
+
+/* ---- rows jointly ---- */
+
+/* Sums over key channels of up to VEC_LANES rows, lane n from row n. */
+static vec rows_reduce(const value_rows *s, rows_function *const functions[2][2],
+                       void (*tail)(const value_rows *s, size_t row, lanes16 *sum)) {
+  vec joined[VEC_LANES];
+  for (size_t row = 0; row < s->count;) {
+    lanes16 sums[4];
+    const size_t rows = s->count - row >= 4 ? 4 : 1;
+    functions[rows == 1][s->by_channel](s, row, sums);
+    for (size_t r = 0; r < rows; r++) {
+      if (s->channels % 16 != 0) {
+        tail(s, row + r, &sums[r]);
+      }
+      joined[row + r] = lanes16_join(&sums[r]);
+    }
+    row += rows;
+  }
+  for (size_t row = s->count; row < VEC_LANES; row++) {
+    joined[row] = vec_zero();
+  }
+  return vec_sum_rows(joined);
+}
+
+/* One token on the rows of value columns [first, first + s->count). */
+static void rows_token(const quire_linear_attention_item *item, value_rows *s, int64_t token,
+                       float beta, size_t first) {
+  float retrieved[VEC_LANES];
+  float update[VEC_LANES];
+  float read[VEC_LANES];
+  const size_t type = rows_type(s->dtype);
+  if (item->uniforms->uses_delta) {
+    vec_store(retrieved, rows_reduce(s, rows_retrieves[type], rows_retrieve_tail));
+  }
+  load_update(item, token, beta, first, s->count, retrieved, update);
+  s->update = update;
+  vec_store(read, rows_reduce(s, rows_updates[type], rows_update_tail));
+  store_output(item, token, 0, first, s->count, read);
+}
+
+static void set_token(value_rows *s, const segment *rows, size_t n) {
+  s->key = rows->keys + n * rows->pitch;
+  s->query = rows->queries + n * rows->pitch;
+  s->factors = segment_factors(rows, n);
+  s->factor = rows->factors[n];
+  s->by_channel = rows->by_channel;
+}
+
+/* Read-outs of the other query heads of the group from f32 rows. */
+static void rows_read_others(const quire_linear_attention_item *item, const segment *rows,
+                             const value_rows *s, int64_t token, size_t first) {
+  for (size_t member = 1; member < item->group; member++) {
+    float read[VEC_LANES];
+    value_rows reading = *s;
+    load_key_row(item, &item->views[LA_QUERY], token,
+                 quire_linear_attention_query_head(item, member), rows->pitch, rows->extra);
+    reading.key = rows->extra;
+    reading.by_channel = false;
+    reading.factor = 1.0f; /* x * 1 is x */
+    vec_store(read, rows_reduce(&reading, rows_retrieves[0], rows_retrieve_tail));
+    store_output(item, token, member, first, s->count, read);
+  }
+}
+
+/* ---- the tile ---- */
+
+typedef struct value_tile {
+  const quire_linear_attention_item *item;
+  segment *rows;
+  float *data; /* [columns][pitch] */
+  size_t pitch;
+  size_t first;
+  size_t columns;
+} value_tile;
+
+static void value_tile_load(const value_tile *t, const quire_linear_attention_state *state) {
+  for (size_t j = 0; j < t->columns; j++) {
+    float *row = t->data + j * t->pitch;
+    if (state->data) {
+      widen_row(state->dtype, state_element(state, t->first + j, 0), t->item->dk, row);
+    } else {
+      for (size_t i = 0; i < t->pitch; i += VEC_LANES) {
+        vec_store(row + i, vec_zero());
+      }
+    }
+  }
+}
+
+static void value_rows_store(const value_tile *t, const quire_linear_attention_state *state,
+                             size_t first, size_t count) {
+  const size_t size = quire_dtype_size(state->dtype);
+  for (size_t j = first; state->data && j < first + count; j++) {
+    unsigned char *to = state_element(state, t->first + j, 0);
+    for (size_t i = 0; i < t->item->dk; i += VEC_LANES) {
+      store_lanes(state->dtype, to + i * size, lanes_of(t->item->dk - i, 0),
+                  vec_load(t->data + j * t->pitch + i));
+    }
+  }
+}
+
+/* All tokens of the segment for rows [j, j + count) of the tile. */
+static void value_tile_tokens(const value_tile *t, size_t j, size_t count) {
+  const quire_linear_attention_item *item = t->item;
+  float *row = t->data + j * t->pitch;
+  value_rows s = {.past = row,
+                  .present = row,
+                  .dtype = QUIRE_FLOAT32,
+                  .past_pitch = (int64_t)t->pitch,
+                  .present_pitch = (int64_t)t->pitch,
+                  .count = count,
+                  .channels = item->dk};
+  for (size_t n = 0; n < t->rows->count; n++) {
+    const int64_t token = t->rows->first + (int64_t)n;
+    const int64_t slot = quire_linear_attention_slot_of(item, token);
+    set_token(&s, t->rows, n);
+    rows_token(item, &s, token, t->rows->betas[n], t->first + j);
+    rows_read_others(item, t->rows, &s, token, t->first + j);
+    if (slot >= 0) {
+      const quire_linear_attention_state state = quire_linear_attention_present(item, slot);
+      value_rows_store(t, &state, j, count);
+    }
+  }
+}
+
+static void value_tile_run(const value_tile *t) {
+  const quire_linear_attention_item *item = t->item;
+  const quire_linear_attention_state past = quire_linear_attention_past(item);
+  value_tile_load(t, &past);
+  for (int64_t first = 0; first < item->tokens; first += (int64_t)t->rows->count) {
+    segment_load(t->rows, item, first);
+    for (size_t j = 0; j < t->columns; j += VEC_LANES) {
+      value_tile_tokens(t, j, t->columns - j < VEC_LANES ? t->columns - j : VEC_LANES);
+    }
+  }
+  if (item->tokens == 0) { /* X3: an empty sequence keeps its state in the last slot */
+    const quire_linear_attention_state state =
+        quire_linear_attention_present(item, item->window > 0 ? item->window - 1 : 0);
+    value_rows_store(t, &state, 0, t->columns);
+  }
+}
+
+/* ---- one token, in the state ---- */
+
+/* Whether the item was one token on a state that exists and goes somewhere, and is done. */
+static bool value_step_run(const quire_linear_attention_item *item, segment *rows) {
+  const quire_linear_attention_state past = quire_linear_attention_past(item);
+  if (item->tokens != 1 || item->group != 1 || !past.data) {
+    return false;
+  }
+  const quire_linear_attention_state present =
+      quire_linear_attention_present(item, quire_linear_attention_slot_of(item, 0));
+  if (!present.data) {
+    return false;
+  }
+  segment_load(rows, item, 0);
+  for (size_t j = 0; j < item->columns; j += VEC_LANES) {
+    value_rows s = {.past = state_element(&past, item->first + j, 0),
+                    .present = state_element(&present, item->first + j, 0),
+                    .dtype = past.dtype,
+                    .past_pitch = past.row_stride,
+                    .present_pitch = present.row_stride,
+                    .count = lanes_of(item->columns - j, 0),
+                    .channels = item->dk};
+    set_token(&s, rows, 0);
+    rows_token(item, &s, 0, rows->betas[0], item->first + j);
+  }
+  return true;
+}
+
+/* `work`: room for a tile. */
+static void run_value_major(const quire_linear_attention_item *item, segment *rows, float *work) {
+  if (value_step_run(item, rows)) {
+    return;
+  }
+  const size_t pitch = rows->pitch;
+  const size_t most = item->dk > LA_STACK_CHANNELS ? LA_SCRATCH_COLUMNS : LA_TILE_FLOATS / pitch;
+  for (size_t done = 0; done < item->columns; done += most) {
+    const size_t rest = item->columns - done;
+    const value_tile t = {.item = item,
+                          .rows = rows,
+                          .data = work,
+                          .pitch = pitch,
+                          .first = item->first + done,
+                          .columns = rest < most ? rest : most};
+    value_tile_run(&t);
+  }
+}
+
+#endif
