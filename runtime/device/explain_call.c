@@ -73,6 +73,35 @@ static quire_status explain_to(const quire_operator *op, const quire_request *re
   return status;
 }
 
+static quire_status check_names(const char *list, const quire_named_value *values, size_t count,
+                                quire_error *error) {
+  if (values == NULL && count > 0) {
+    return quire_fail(error, QUIRE_BAD_REQUEST, NULL, list, "is NULL, its count is %zu", count);
+  }
+  for (size_t i = 0; i < count; i++) {
+    if (values[i].name == NULL) {
+      return quire_fail(error, QUIRE_BAD_REQUEST, NULL, list, "value %zu has no name", i);
+    }
+  }
+  return QUIRE_OK;
+}
+
+static quire_status check_description(const quire_device_description *description,
+                                      quire_error *error) {
+  if (description == NULL) {
+    return QUIRE_OK;
+  }
+  if (description->struct_size < sizeof(*description)) {
+    return quire_fail(error, QUIRE_BAD_REQUEST, NULL, "description", "struct_size is too small");
+  }
+  if (description->features == NULL && description->feature_count > 0) {
+    return quire_fail(error, QUIRE_BAD_REQUEST, NULL, "features", "is NULL, its count is %zu",
+                      description->feature_count);
+  }
+  QUIRE_TRY(check_names("limits", description->limits, description->limit_count, error));
+  return check_names("adapter", description->adapter, description->adapter_count, error);
+}
+
 static quire_status check_arguments(const quire_operator *op, const void *request,
                                     quire_write_function *write, quire_explain_format format,
                                     quire_error *error) {
@@ -93,12 +122,10 @@ quire_status quire_explain(const quire_operator *op, quire_device *device,
                            const quire_request *request, quire_explain_format format,
                            quire_write_function *write, void *user, quire_error *error) {
   QUIRE_TRY(check_arguments(op, request, write, format, error));
-  if (request->struct_size < sizeof(*request) ||
-      (description != NULL && description->struct_size < sizeof(*description))) {
-    return quire_fail(error, QUIRE_BAD_REQUEST, NULL,
-                      request->struct_size < sizeof(*request) ? "request" : "description",
-                      "struct_size is too small");
+  if (request->struct_size < sizeof(*request)) {
+    return quire_fail(error, QUIRE_BAD_REQUEST, NULL, "request", "struct_size is too small");
   }
+  QUIRE_TRY(check_description(description, error));
   quire_arena arena;
   quire_arena_init(&arena, op->owner->allocator);
   quire_device_description merged;

@@ -286,9 +286,29 @@ static quire_status check_all_named(quire_planning *p, const quire_named_value *
   return QUIRE_OK;
 }
 
+static quire_status check_lists(quire_planning *p) {
+  const quire_request *request = p->request;
+  const struct {
+    const char *name;
+    const void *list;
+    size_t count;
+  } lists[] = {{"inputs", request->inputs, request->input_count},
+               {"outputs", request->outputs, request->output_count},
+               {"attributes", request->attributes, request->attribute_count},
+               {"tunables", request->tunables, request->tunable_count},
+               {"dtypes", request->dtypes, request->dtype_count}};
+  for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+    if (lists[i].list == NULL && lists[i].count > 0) {
+      return quire_refuse_malformed(
+          p, lists[i].name, quire_planning_format(p, "is NULL, its count is %zu", lists[i].count));
+    }
+  }
+  return QUIRE_OK;
+}
+
 static quire_status check_all_forms(quire_planning *p) {
   const quire_request *request = p->request;
-  quire_status status = QUIRE_OK;
+  quire_status status = check_lists(p);
   for (size_t i = 0; status == QUIRE_OK && i < request->input_count; i++) {
     status = check_form(p, &request->inputs[i], false);
   }

@@ -87,6 +87,36 @@ static void test_malformed(void **state) {
   harness_close(&h);
 }
 
+/* A description that is no description: refused before anything is read or written. */
+static void test_malformed_descriptions(void **state) {
+  (void)state;
+  harness h;
+  harness_open(&h, 1);
+  static const quire_named_value nameless[1] = {{.type = QUIRE_VALUE_TYPE_INT, .i = 1}};
+  const struct {
+    quire_device_description description;
+    const char *subject;
+  } cases[] = {
+      {{.struct_size = 8}, "description"},
+      {{.struct_size = sizeof(quire_device_description), .feature_count = 1}, "features"},
+      {{.struct_size = sizeof(quire_device_description), .limit_count = 1}, "limits"},
+      {{.struct_size = sizeof(quire_device_description), .adapter_count = 1}, "adapter"},
+      {{.struct_size = sizeof(quire_device_description), .limits = nameless, .limit_count = 1},
+       "limits"}};
+  for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    sink out = {{0}, 0, 0};
+    quire_request request = make_request();
+    quire_error error;
+    quire_status status = quire_explain(&h.scale, h.device, &cases[i].description, &request,
+                                        QUIRE_EXPLAIN_TEXT, keep, &out, &error);
+    if (status != QUIRE_BAD_REQUEST || out.length > 0 ||
+        strcmp(error.subject, cases[i].subject) != 0) {
+      fail_msg("case %zu: %s, written: \"%s\"", i, quire_status_name(status), out.text);
+    }
+  }
+  harness_close(&h);
+}
+
 static void test_json(void **state) {
   (void)state;
   harness h;
@@ -160,6 +190,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_device),
       cmocka_unit_test(test_malformed),
+      cmocka_unit_test(test_malformed_descriptions),
       cmocka_unit_test(test_json),
       cmocka_unit_test(test_memory),
   };

@@ -188,6 +188,15 @@ static void test_records(void **state) {
   quire_request request = {.struct_size = sizeof request, .inputs = x, .input_count = 1};
   (void)state;
   expect(manifest, &request, QUIRE_OK, "");
+  request.inputs = NULL;
+  expect(manifest, &request, QUIRE_BAD_REQUEST, "inputs: is NULL, its count is 1");
+  request.inputs = x;
+  request.output_count = 2;
+  expect(manifest, &request, QUIRE_BAD_REQUEST, "outputs: is NULL, its count is 2");
+  request.output_count = 0;
+  request.dtype_count = 1;
+  expect(manifest, &request, QUIRE_BAD_REQUEST, "dtypes: is NULL, its count is 1");
+  request.dtype_count = 0;
   request.naming = QUIRE_NAMES_MANIFEST;
   expect(manifest, &request, QUIRE_UNSUPPORTED, "query: is not an input of test.Op");
   request.naming = QUIRE_NAMES_OPERATOR;
