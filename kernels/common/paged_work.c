@@ -6,9 +6,10 @@
 enum {
   TARGET_ITEMS = 256,
   FEW_ITEMS = 32,
-  MAX_BLOCK_ROWS = 192,
-  MIN_BLOCK_ROWS = 16,
-  LEAST_LONG_WORK = 64
+  /* Items of long sequences pack keys and values for all their rows: the more rows the better. */
+  LONG_ITEMS = 32,
+  LEAST_BLOCK = 96, /* rows times query heads of a group */
+  PLAIN_BLOCK = 64  /* rows of an item where there are no runners */
 };
 
 static int64_t min_i64(int64_t a, int64_t b) {
@@ -28,6 +29,10 @@ void quire_paged_visible(int64_t position, int64_t end_position, bool causal, in
                          int64_t *first, int64_t *end) {
   *first = window > 0 ? max_i64(0, position + 1 - window) : 0;
   *end = causal ? position + 1 : end_position;
+}
+
+bool quire_paged_is_long(const quire_paged_sequence *sequence) {
+  return sequence->row_count > QUIRE_PAGED_EXACT_TOKENS;
 }
 
 /* How the keys of a sequence are cut. */
@@ -60,6 +65,14 @@ static cut cut_sequence(const quire_paged_schedule *schedule,
   return result;
 }
 
+/* New tokens of an item of a long sequence, at most: a runner's slice holds them. */
+static int64_t most_block_rows(const quire_paged_schedule *schedule) {
+  if (schedule->runner_limit == 0) {
+    return PLAIN_BLOCK;
+  }
+  return max_i64(1, schedule->tile_rows * schedule->kv_num_heads / schedule->num_heads);
+}
+
 void quire_paged_count(const quire_paged_schedule *schedule, const quire_paged_sequence *sequence,
                        quire_paged_load *load) {
   if (sequence->row_count == 0) {
@@ -67,8 +80,9 @@ void quire_paged_count(const quire_paged_schedule *schedule, const quire_paged_s
   }
   const int64_t pieces = max_i64(1, cut_sequence(schedule, sequence).piece_count);
   load->work += sequence->row_count * pieces;
-  if (sequence->row_count > QUIRE_PAGED_EXACT_TOKENS) {
-    load->long_rows += sequence->row_count;
+  if (quire_paged_is_long(sequence)) {
+    load->long_items +=
+        schedule->kv_num_heads * ceil_div(sequence->row_count, most_block_rows(schedule));
   } else {
     load->short_runs += pieces;
   }
@@ -84,15 +98,21 @@ void quire_paged_begin(quire_paged_schedule *schedule, const quire_paged_load *l
   schedule->quantum = max_i64(1, load->work / TARGET_ITEMS);
   /* All K/V heads of a short sequence stay together, since its keys lie together, unless there is
      too little else to share. */
-  const int64_t runs = min_i64(TARGET_ITEMS, load->short_runs) +
-                       load->long_rows * schedule->kv_num_heads / MIN_BLOCK_ROWS;
+  const int64_t runs = min_i64(TARGET_ITEMS, load->short_runs) + load->long_items;
   schedule->few_parts = 1;
   if (runs > 0 && runs < FEW_ITEMS) {
     schedule->few_parts = min_i64(schedule->kv_num_heads, ceil_div(FEW_ITEMS, runs));
   }
-  schedule->block_rows = max_i64(
-      MIN_BLOCK_ROWS,
-      min_i64(MAX_BLOCK_ROWS, ceil_div(load->long_rows * schedule->kv_num_heads, TARGET_ITEMS)));
+  /* Too few items of long sequences: smaller blocks, then parts of their keys. */
+  const int64_t most = most_block_rows(schedule);
+  schedule->block_rows = most;
+  schedule->long_runs = 1;
+  if (load->long_items > 0 && load->long_items < LONG_ITEMS) {
+    const int64_t least = ceil_div(LEAST_BLOCK * schedule->kv_num_heads, schedule->num_heads);
+    schedule->block_rows =
+        min_i64(most, max_i64(least, ceil_div(most * load->long_items, LONG_ITEMS)));
+    schedule->long_runs = ceil_div(LONG_ITEMS * schedule->block_rows, load->long_items * most);
+  }
 }
 
 /* How a sequence becomes items. */
@@ -138,25 +158,44 @@ static void choose_level(const quire_paged_schedule *schedule, division *d, int6
   d->runs = ceil_div(d->state_count, d->run_states);
 }
 
-static division divide(const quire_paged_schedule *schedule, const quire_paged_sequence *sequence) {
+/* The others still need an item for each of their rows at most. */
+static int64_t items_left(const quire_paged_schedule *schedule,
+                          const quire_paged_sequence *sequence) {
+  return schedule->item_limit - schedule->item_count - (schedule->rows_left - sequence->row_count);
+}
+
+/* Blocks of rows for each K/V head, and parts of the keys where those are too few. */
+static division divide_long(const quire_paged_schedule *schedule,
+                            const quire_paged_sequence *sequence) {
   division result = {.keys = cut_sequence(schedule, sequence)};
   const int64_t rows = sequence->row_count;
-  const bool is_long = rows > QUIRE_PAGED_EXACT_TOKENS;
-  result.block_rows = is_long ? schedule->block_rows : rows;
+  const int64_t left = items_left(schedule, sequence);
+  result.parts = min_i64(schedule->kv_num_heads, left);
+  result.block_rows = max_i64(schedule->block_rows, ceil_div(rows, left / result.parts));
   result.blocks = ceil_div(rows, result.block_rows);
-  result.parts = is_long ? schedule->kv_num_heads : schedule->few_parts;
-  /* Work of an item that walks all keys, and what to aim at, in rows times pieces times heads. */
-  const int64_t heads = is_long ? 1 : schedule->kv_num_heads;
-  const int64_t work = ceil_div(rows, result.blocks) * result.keys.piece_count * heads;
-  const int64_t quantum =
-      max_i64(schedule->quantum * schedule->kv_num_heads, is_long ? LEAST_LONG_WORK : 1);
-  result.runs = min_i64(result.keys.piece_count, ceil_div(work, quantum));
-  /* Other sequences still need an item for each of their rows at most. */
-  const int64_t items_left =
-      schedule->item_limit - schedule->item_count - (schedule->rows_left - rows);
-  result.runs = max_i64(1, min_i64(result.runs, items_left / result.blocks));
+  result.runs = min_i64(result.keys.piece_count, schedule->long_runs);
+  result.runs = max_i64(1, min_i64(result.runs, left / (result.blocks * result.parts)));
   choose_level(schedule, &result, rows);
-  result.parts = max_i64(1, min_i64(result.parts, items_left / (result.blocks * result.runs)));
+  return result;
+}
+
+static division divide(const quire_paged_schedule *schedule, const quire_paged_sequence *sequence) {
+  if (quire_paged_is_long(sequence)) {
+    return divide_long(schedule, sequence);
+  }
+  division result = {.keys = cut_sequence(schedule, sequence)};
+  const int64_t rows = sequence->row_count;
+  result.block_rows = rows;
+  result.blocks = 1;
+  result.parts = schedule->few_parts;
+  /* Work of an item that walks all keys, and what to aim at, in rows times pieces times heads. */
+  const int64_t work = rows * result.keys.piece_count * schedule->kv_num_heads;
+  const int64_t quantum = max_i64(1, schedule->quantum * schedule->kv_num_heads);
+  const int64_t left = items_left(schedule, sequence);
+  result.runs = min_i64(result.keys.piece_count, ceil_div(work, quantum));
+  result.runs = max_i64(1, min_i64(result.runs, left));
+  choose_level(schedule, &result, rows);
+  result.parts = max_i64(1, min_i64(result.parts, left / result.runs));
   return result;
 }
 
@@ -222,10 +261,6 @@ static void add_item(quire_paged_schedule *schedule, const quire_paged_sequence 
   set_pieces(item, d, run);
   item->work_base = schedule->work_count +
                     run * sequence->row_count * schedule->num_heads * quire_paged_work_states(item);
-}
-
-bool quire_paged_is_long(const quire_paged_sequence *sequence) {
-  return sequence->row_count > QUIRE_PAGED_EXACT_TOKENS;
 }
 
 void quire_paged_add(quire_paged_schedule *schedule, const quire_paged_sequence *sequence) {

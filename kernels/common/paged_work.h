@@ -20,7 +20,8 @@ enum {
   QUIRE_PAGED_TILE = 64,
   QUIRE_PAGED_RANGE = 512,
   QUIRE_PAGED_GROUP = 16,
-  QUIRE_PAGED_EXACT_TOKENS = 8 /* NU-8: more new tokens of a sequence take the GEMM-shaped order */
+  QUIRE_PAGED_EXACT_TOKENS = 8, /* NU-8: more new tokens of a sequence take the GEMM-shaped order */
+  QUIRE_PAGED_SPARE_ROWS = 6    /* of a runner's slice: for kernels that take whole tiles of rows */
 };
 
 /*
@@ -116,6 +117,7 @@ typedef struct quire_paged_schedule {
   int64_t quantum;    /* work of an item to aim at, in rows times pieces */
   int64_t few_parts;  /* parts into which K/V heads of short sequences are cut */
   int64_t block_rows; /* rows of an item of a long sequence */
+  int64_t long_runs;  /* items that share the keys of such a block */
   int64_t rows_left;  /* rows of sequences not yet added: each may need an item */
 } quire_paged_schedule;
 
@@ -130,7 +132,7 @@ void quire_paged_visible(int64_t position, int64_t end_position, bool causal, in
  */
 typedef struct quire_paged_load {
   int64_t work;       /* rows times pieces */
-  int64_t long_rows;  /* rows of sequences in the GEMM-shaped order */
+  int64_t long_items; /* of sequences in the GEMM-shaped order, in the largest blocks */
   int64_t short_runs; /* rows' pieces of the others */
 } quire_paged_load;
 void quire_paged_count(const quire_paged_schedule *schedule, const quire_paged_sequence *sequence,

@@ -131,8 +131,7 @@ static void choose_packing(prefill_walk *walk) {
 
 /* ---- scratch ---- */
 
-/* The manifest's attend_panels and attend_rows say how large a slice is; ROW_TILE of its rows are
-   for kernels that take whole tiles of rows. */
+/* The manifest's attend_panels and attend_rows say how large a slice is. */
 static void carve_slice(prefill_walk *walk, size_t runner) {
   const quire_view *panels = &walk->pass->views[QUIRE_ATTEND_PANELS];
   const quire_view *rows = &walk->pass->views[QUIRE_ATTEND_ROWS];
@@ -141,7 +140,7 @@ static void carve_slice(prefill_walk *walk, size_t runner) {
   walk->values = walk->keys + QUIRE_PAGED_TILE * walk->query_stride;
   walk->factors = walk->values + QUIRE_PAGED_TILE * walk->value_stride;
   const size_t count = (size_t)rows->shape[1];
-  walk->row_limit = rows->shape[1] - ROW_TILE;
+  walk->row_limit = rows->shape[1] - QUIRE_PAGED_SPARE_ROWS;
   at = (float *)rows->data + (int64_t)runner * rows->stride[0];
   walk->queries = at;
   walk->weights = walk->queries + count * walk->query_stride;
