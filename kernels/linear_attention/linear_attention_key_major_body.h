@@ -20,7 +20,8 @@ typedef struct tile_block {
   size_t first; /* value column */
   size_t columns;
   size_t vectors;
-  const sweep_set *sweeps;
+  size_t width;     /* log2 of vectors */
+  bool whole;       /* columns fill the vectors */
   float *retrieved; /* [vectors * VEC_LANES]: of the next token, decayed already */
 } tile_block;
 
@@ -144,7 +145,8 @@ static void tile_init(tile *t, const quire_linear_attention_item *item, segment 
     block->first = first + done;
     block->columns = rest < vectors * VEC_LANES ? rest : vectors * VEC_LANES;
     block->vectors = vectors;
-    block->sweeps = &sweep_sets[width];
+    block->width = width;
+    block->whole = block->columns == vectors * VEC_LANES;
     block->retrieved = t->retrieved + done;
     done += vectors * VEC_LANES;
   }
@@ -164,7 +166,53 @@ static void block_retrieve(const tile *t, const tile_block *block, size_t n) {
                    .factors = segment_factors(rows, n),
                    .factor = rows->factors[n],
                    .retrieved = block->retrieved};
-  block->sweeps->retrieve[rows->by_channel](&s);
+  sweep_sets[block->width].retrieve[rows->by_channel](&s);
+}
+
+/* The past into the tile, and steps 1 and 2 of the first token. */
+static void block_begin(const tile *t, const tile_block *block,
+                        const quire_linear_attention_state *past) {
+  const segment *rows = t->rows;
+  if (!past->data || !block->whole) {
+    block_load(block, past, t->item->dk);
+    block_retrieve(t, block, 0);
+    return;
+  }
+  const step s = {.past = state_element(past, 0, block->first),
+                  .past_pitch = past->row_stride,
+                  .channels = t->item->dk,
+                  .key = rows->keys,
+                  .factors = segment_factors(rows, 0),
+                  .factor = rows->factors[0],
+                  .retrieved = block->retrieved,
+                  .tile = block->data};
+  step_sets[step_type(past->dtype)][block->width].begin[rows->by_channel](&s);
+}
+
+/* Steps 4 and 5 of the segment's token n, which leaves its state in `present`, and steps 1 and 2 of
+   the next token if there is one. */
+static void block_keep(const tile *t, const tile_block *block, size_t n, bool more,
+                       const quire_linear_attention_state *present, const float *update,
+                       float *read) {
+  const segment *rows = t->rows;
+  const step_set *steps = &step_sets[step_type(present->dtype)][block->width];
+  step s = {.present = state_element(present, 0, block->first),
+            .present_pitch = present->row_stride,
+            .channels = t->item->dk,
+            .key = rows->keys + n * rows->pitch,
+            .query = rows->queries + n * rows->pitch,
+            .tile = block->data,
+            .update = update,
+            .retrieved = block->retrieved,
+            .read = read};
+  if (more) {
+    s.next_key = s.key + rows->pitch;
+    s.factors = segment_factors(rows, n + 1);
+    s.factor = rows->factors[n + 1];
+    steps->keep[rows->by_channel](&s);
+  } else {
+    steps->end(&s);
+  }
 }
 
 /* Read-outs of the other query heads of the group. */
@@ -175,47 +223,61 @@ static void block_read_others(const tile *t, const tile_block *block, int64_t to
                  quire_linear_attention_query_head(item, member), t->rows->pitch, t->rows->extra);
     const sweep s = {
         .tile = block->data, .channels = item->dk, .query = t->rows->extra, .read = read};
-    block->sweeps->read(&s);
+    sweep_sets[block->width].read(&s);
     store_output(item, token, member, block->first, block->columns, read);
+  }
+}
+
+/* Steps 4 and 5 of the segment's token n in the tile, then steps 1 and 2 of the next token. */
+static void block_advance(const tile *t, const tile_block *block, size_t n, bool more,
+                          const float *update, float *read) {
+  const segment *rows = t->rows;
+  const sweep_set *sweeps = &sweep_sets[block->width];
+  sweep s = {.tile = block->data,
+             .channels = t->item->dk,
+             .key = rows->keys + n * rows->pitch,
+             .query = rows->queries + n * rows->pitch,
+             .update = update,
+             .retrieved = block->retrieved,
+             .read = read};
+  if (more && t->item->group == 1) {
+    s.next_key = s.key + rows->pitch;
+    s.factors = segment_factors(rows, n + 1);
+    s.factor = rows->factors[n + 1];
+    sweeps->fused[rows->by_channel](&s);
+  } else {
+    sweeps->update(&s);
   }
 }
 
 /* The segment's token n, retrieved already: steps 3 to 5, then steps 1 and 2 of the next token. */
 static void block_token(const tile *t, const tile_block *block, size_t n) {
   const quire_linear_attention_item *item = t->item;
-  const segment *rows = t->rows;
-  const int64_t token = rows->first + (int64_t)n;
+  const int64_t token = t->rows->first + (int64_t)n;
   const int64_t slot = quire_linear_attention_slot_of(item, token);
   const bool more = token + 1 < item->tokens;
+  const bool alone = item->group == 1;
+  const quire_linear_attention_state present =
+      slot >= 0 ? quire_linear_attention_present(item, slot)
+                : (quire_linear_attention_state){NULL, QUIRE_DTYPE_NONE, 0};
   _Alignas(64) float update[SWEEP_MOST * VEC_LANES];
   _Alignas(64) float read[SWEEP_MOST * VEC_LANES];
-  load_update(item, token, rows->betas[n], block->first, block->columns, block->retrieved, update);
+  load_update(item, token, t->rows->betas[n], block->first, block->columns, block->retrieved,
+              update);
   for (size_t j = (block->columns + VEC_LANES - 1) / VEC_LANES; j < block->vectors; j++) {
     vec_store(update + j * VEC_LANES, vec_zero());
   }
-  sweep s = {.tile = block->data,
-             .channels = item->dk,
-             .key = rows->keys + n * rows->pitch,
-             .query = rows->queries + n * rows->pitch,
-             .update = update,
-             .retrieved = block->retrieved,
-             .read = read};
-  if (more && slot < 0 && item->group == 1) {
-    s.next_key = s.key + rows->pitch;
-    s.factors = segment_factors(rows, n + 1);
-    s.factor = rows->factors[n + 1];
-    block->sweeps->fused[rows->by_channel](&s);
+  if (present.data && block->whole && alone) {
+    block_keep(t, block, n, more, &present, update, read);
     store_output(item, token, 0, block->first, block->columns, read);
     return;
   }
-  block->sweeps->update(&s);
+  /* A state is stored before it decays. */
+  block_advance(t, block, n, more && !present.data, update, read);
   store_output(item, token, 0, block->first, block->columns, read);
   block_read_others(t, block, token, read);
-  if (slot >= 0) {
-    const quire_linear_attention_state state = quire_linear_attention_present(item, slot);
-    block_store(block, &state, item->dk);
-  }
-  if (more) {
+  block_store(block, &present, item->dk);
+  if (more && (present.data || !alone)) {
     block_retrieve(t, block, n + 1);
   }
 }
@@ -223,14 +285,11 @@ static void block_token(const tile *t, const tile_block *block, size_t n) {
 static void tile_run(const tile *t) {
   const quire_linear_attention_item *item = t->item;
   const quire_linear_attention_state past = quire_linear_attention_past(item);
-  for (size_t b = 0; b < t->block_count; b++) {
-    block_load(&t->blocks[b], &past, item->dk);
-  }
   for (int64_t first = 0; first < item->tokens; first += (int64_t)t->rows->count) {
     segment_load(t->rows, item, first);
     for (size_t b = 0; b < t->block_count; b++) {
       if (first == 0) {
-        block_retrieve(t, &t->blocks[b], 0);
+        block_begin(t, &t->blocks[b], &past);
       }
       for (size_t n = 0; n < t->rows->count; n++) {
         block_token(t, &t->blocks[b], n);
@@ -241,6 +300,7 @@ static void tile_run(const tile *t) {
     const quire_linear_attention_state state =
         quire_linear_attention_present(item, item->window > 0 ? item->window - 1 : 0);
     for (size_t b = 0; b < t->block_count; b++) {
+      block_load(&t->blocks[b], &past, item->dk);
       block_store(&t->blocks[b], &state, item->dk);
     }
   }
@@ -285,11 +345,12 @@ static size_t step_run(const quire_linear_attention_item *item, segment *rows) {
                     .update = update,
                     .retrieved = retrieved,
                     .read = read};
+    const step_set *steps = &step_sets[type][width];
     if (item->uniforms->uses_delta) {
-      step_retrieves[type][width][rows->by_channel](&s);
+      steps->retrieve[rows->by_channel](&s);
     }
     load_update(item, 0, rows->betas[0], first, vectors * VEC_LANES, retrieved, update);
-    step_updates[type][width][rows->by_channel](&s);
+    steps->update[rows->by_channel](&s);
     store_output(item, 0, 0, first, vectors * VEC_LANES, read);
     done += vectors * VEC_LANES;
   }

@@ -14,8 +14,10 @@ typedef struct step {
   size_t channels;
   const float *key;
   const float *query;
-  const float *factors; /* by key channel */
-  float factor;         /* for all channels */
+  const float *next_key;
+  const float *factors; /* of the token to retrieve for, by key channel */
+  float factor;         /* the same for all channels */
+  float *tile;          /* [channels][vectors * VEC_LANES] */
   const float *update;
   float *retrieved;
   float *read;
@@ -41,29 +43,37 @@ typedef struct step {
 
 typedef void step_function(const step *s);
 
-/* [dtype][log2 of vectors][by channel] */
-enum { STEP_TYPES = 3 };
-#define STEP_ROW(name, type, vectors) \
+typedef struct step_set {
+  step_function *retrieve[2]; /* [by channel] */
+  step_function *update[2];
+  step_function *begin[2];
+  step_function *keep[2];
+  step_function *end;
+} step_set;
+
+#define STEP_PAIR(name, type, vectors) \
   { name##_##type##_##vectors##_0, name##_##type##_##vectors##_1 }
+#define STEP_SET(type, vectors)                                                     \
+  {                                                                                 \
+    STEP_PAIR(step_retrieve, type, vectors), STEP_PAIR(step_update, type, vectors), \
+        STEP_PAIR(step_begin, type, vectors), STEP_PAIR(step_keep, type, vectors),  \
+        step_end_##type##_##vectors##_0                                             \
+  }
 #if STEP_MOST == 8
 enum { STEP_WIDTHS = 4 };
-#define STEP_TABLE(name, type)                                                 \
-  {                                                                            \
-    STEP_ROW(name, type, 1), STEP_ROW(name, type, 2), STEP_ROW(name, type, 4), \
-        STEP_ROW(name, type, 8)                                                \
-  }
+#define STEP_WIDTH_SETS(type) \
+  { STEP_SET(type, 1), STEP_SET(type, 2), STEP_SET(type, 4), STEP_SET(type, 8) }
 #else
 enum { STEP_WIDTHS = 3 };
-#define STEP_TABLE(name, type) \
-  { STEP_ROW(name, type, 1), STEP_ROW(name, type, 2), STEP_ROW(name, type, 4) }
+#define STEP_WIDTH_SETS(type) \
+  { STEP_SET(type, 1), STEP_SET(type, 2), STEP_SET(type, 4) }
 #endif
-static step_function *const step_retrieves[STEP_TYPES][STEP_WIDTHS][2] = {
-    STEP_TABLE(step_retrieve, f32), STEP_TABLE(step_retrieve, f16),
-    STEP_TABLE(step_retrieve, bf16)};
-static step_function *const step_updates[STEP_TYPES][STEP_WIDTHS][2] = {
-    STEP_TABLE(step_update, f32), STEP_TABLE(step_update, f16), STEP_TABLE(step_update, bf16)};
-#undef STEP_ROW
-#undef STEP_TABLE
+/* [type][log2 of vectors] */
+static const step_set step_sets[3][STEP_WIDTHS] = {STEP_WIDTH_SETS(f32), STEP_WIDTH_SETS(f16),
+                                                   STEP_WIDTH_SETS(bf16)};
+#undef STEP_PAIR
+#undef STEP_SET
+#undef STEP_WIDTH_SETS
 
 static size_t step_type(quire_dtype dtype) {
   return dtype == QUIRE_FLOAT32 ? 0 : dtype == QUIRE_FLOAT16 ? 1 : 2;
