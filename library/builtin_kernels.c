@@ -1,5 +1,6 @@
 #include "builtin_kernels.h"
 
+#include "causal_conv_kernels.h"
 #include "linear_attention_kernels.h"
 #include "merge_attention_states_kernels.h"
 #include "paged_attention_kernels.h"
@@ -10,4 +11,5 @@ void quire_builtin_kernels(quire_implementation_list lists[QUIRE_BUILTIN_KERNEL_
   lists[1] = quire_kernels_paged_decode;
   lists[2] = quire_kernels_merge_attention_states;
   lists[3] = quire_kernels_linear_attention;
+  lists[4] = quire_kernels_causal_conv;
 }

@@ -16,6 +16,8 @@ const quire_call_description *quire_call_describe(quire_call_kind kind) {
       [QUIRE_CALL_ONNX_LINEAR_ATTENTION] = &quire_call_onnx_linear_attention,
       [QUIRE_CALL_PAGED_DECODE] = &quire_call_paged_decode,
       [QUIRE_CALL_MERGE_ATTENTION_STATES] = &quire_call_merge_attention_states,
+      [QUIRE_CALL_CAUSAL_CONV_WITH_STATE] = &quire_call_causal_conv_with_state,
+      [QUIRE_CALL_ONNX_CAUSAL_CONV_WITH_STATE] = &quire_call_onnx_causal_conv_with_state,
   };
   return descriptions[kind];
 }

@@ -242,6 +242,66 @@ QUIRE_API quire_status quire_merge_attention_states(quire_device *device,
                                                     const quire_merge_attention_states_args *args,
                                                     quire_error *error);
 
+/*
+ * CausalConvWithState: the short causal convolution in front of recurrent layers. Every channel has
+ * taps of its own, and carries its last inputs from call to call.
+ *
+ * Letters: B batch; C channels; T tokens of this call; K taps; L = (K-1)*dilation; W =
+ * state_window; N sequences (B, or those of cu_seqlens); NP slots of the state pool; E one of
+ * float32, float16, bfloat16. Tensors of channels and tokens are [B, C, T] and [N, C, L], or with
+ * channels_last [B, T, C] and [N, L, C]; with W > 0 states are [W, N, ., .], the newest last.
+ *
+ * Strides: input any but along its last axis, pool slots may lie apart; all else dense. Aliasing:
+ * past_state may be the very buffer of present_state if W = 0; the pool is updated in place. Every
+ * other overlap with something written is BAD_ALIAS. States are copied inputs: cutting a call
+ * anywhere changes no bit. Rules and formulas: docs/causal_conv.md (CC-V1 to CC-V10; section 4,
+ * numerics NU-11).
+ */
+typedef struct quire_causal_conv_with_state_args {
+  size_t struct_size;
+
+  /* Inputs. */
+  quire_tensor input;         /* E [B, C, T] or [B, T, C] */
+  quire_tensor weight;        /* E [C, 1, K]: the last tap meets the token itself */
+  quire_tensor bias;          /* E [C], optional */
+  quire_tensor past_state;    /* E, optional: absent means zeros */
+  quire_tensor cu_seqlens;    /* int32 [N+1], optional: sequences packed along T; B = 1 */
+  quire_tensor state_pool;    /* E [NP, C, L] or [NP, L, C], optional: in place of the states */
+  quire_tensor read_indices;  /* int32 [N], with the pool: slot to start from; -1: zeros */
+  quire_tensor write_indices; /* int32 [N] ([N, W] if W > 0), with the pool; -1: no store */
+
+  /* Outputs. */
+  quire_tensor output;         /* E, the shape of input */
+  quire_tensor present_state;  /* E; absent with a pool only */
+  quire_tensor state_pool_out; /* E, optional: as the caches of PagedAttention */
+
+  /* Attributes, with their defaults. */
+  const char *activation; /* "none"; "silu", "swish": y * sigmoid(y) */
+  int64_t ndim;           /* 1; nothing else is supported */
+  int64_t dilation;       /* 1; tokens between two taps */
+  int64_t channels_last;  /* 0; 1: tokens before channels */
+  int64_t state_window;   /* 0; W <= 8: the states after each of the last W tokens */
+
+  /* Execution. */
+  quire_workspace *workspace;     /* scratch to use; NULL: one of the device's */
+  const quire_executor *executor; /* threads for this call; NULL: the device's */
+} quire_causal_conv_with_state_args;
+
+/* Sets every member to its default: tensors absent. */
+QUIRE_API void quire_causal_conv_with_state_args_init(quire_causal_conv_with_state_args *args);
+
+/* com.microsoft.CausalConvWithState, with all extensions above. */
+QUIRE_API quire_status quire_causal_conv_with_state(quire_device *device,
+                                                    const quire_causal_conv_with_state_args *args,
+                                                    quire_error *error);
+
+/*
+ * ai.onnx.CausalConvWithState of opset 27: the inputs up to past_state, the first two outputs, and
+ * activation. Anything else that is set is UNSUPPORTED.
+ */
+QUIRE_API quire_status quire_onnx_causal_conv_with_state(
+    quire_device *device, const quire_causal_conv_with_state_args *args, quire_error *error);
+
 #ifdef __cplusplus
 }
 #endif

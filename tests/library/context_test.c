@@ -7,7 +7,8 @@
 static const char *const builtin[] = {
     "com.microsoft.PagedAttention", "com.microsoft.LinearAttention",
     "ai.onnx.LinearAttention",      "quire.PagedDecode",
-    "quire.MergeAttentionStates",
+    "quire.MergeAttentionStates",   "com.microsoft.CausalConvWithState",
+    "ai.onnx.CausalConvWithState",
 };
 enum { BUILTIN_COUNT = sizeof builtin / sizeof builtin[0] };
 
