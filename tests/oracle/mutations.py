@@ -212,6 +212,13 @@ def required_gate(name: str, part: str) -> Mutation:
     return mutation
 
 
+def decay_of_no_width(case: Case) -> bool:
+    """One column more is not by chance the width of a decay per key channel."""
+    head_size = case.inputs["query"].shape[2] // int(case.attributes["q_num_heads"])
+    per_channel = int(case.attributes["kv_num_heads"]) * head_size
+    return case.inputs["decay"].shape[2] + 1 != per_channel
+
+
 LINEAR_SHARED = [
     *COMMON,
     *[drop(name) for name in ("query", "key", "value")],
@@ -231,7 +238,7 @@ LINEAR_SHARED = [
     widen("past_state", -1),
     widen("past_state", 0),
     widen("value", 2, lambda c: int(c.attributes["kv_num_heads"]) > 1),
-    widen("decay", 2),
+    widen("decay", 2, decay_of_no_width),
     widen("beta", 2, lambda c: int(c.attributes["kv_num_heads"]) > 2),
 ]
 
@@ -298,10 +305,60 @@ STRICT = [
     unused_gate("beta", "delta"),
 ]
 
+def width_zero(name: str) -> Mutation:
+    def apply(case: Case) -> None:
+        case.inputs[name].data = case.inputs[name].data[..., :0]
+
+    return Mutation(f"{name} of width 0", "BAD_SHAPE", apply, (name,))
+
+
+CONV_SHARED = [
+    *COMMON,
+    *[drop(name) for name in ("input", "weight")],
+    *structural(["input", "weight", "bias", "past_state"]),
+    attribute("activation", "SiLU"),
+    attribute("activation", ""),
+    attribute("activation", 1),
+    *[widen("weight", axis) for axis in (0, 1)],
+    width_zero("weight"),
+    widen("bias", 0),
+    *[widen("past_state", axis) for axis in (0, -2, -1)],
+]
+CONV = [
+    *CONV_SHARED,
+    attribute("ndim", 2, "UNSUPPORTED"),
+    attribute("ndim", 0),
+    attribute("dilation", 0),
+    attribute("dilation", 2**31),
+    attribute("channels_last", 2),
+    attribute("state_window", -1),
+    attribute("state_window", 9),
+    *[drop(name) for name in ("state_pool", "read_indices", "write_indices")],
+    *structural(["cu_seqlens", "state_pool", "read_indices", "write_indices"]),
+    widen("read_indices", 0),
+    widen("write_indices", 0),
+    *[widen("state_pool", axis) for axis in (1, 2)],
+    entry("cu_seqlens", 0, 1),
+    entry("cu_seqlens", -1, 2**31 - 1),
+    entry("read_indices", 0, -2, when=lambda c: pool_sequences(c) > 0),
+    entry("read_indices", 0, 10**6, when=lambda c: pool_sequences(c) > 0),
+    entry("write_indices", 0, 10**6, when=lambda c: pool_sequences(c) > 0),
+]
+CONV_STRICT = [
+    *CONV_SHARED,
+    attribute("ndim", 1, "UNSUPPORTED"),
+    attribute("dilation", 1, "UNSUPPORTED"),
+    attribute("channels_last", 1, "UNSUPPORTED"),
+    attribute("state_window", 2, "UNSUPPORTED"),
+    extra_input("cu_seqlens"),
+]
+
 TABLES: dict[str, list[Mutation]] = {
     "com.microsoft.PagedAttention": PAGED,
     "com.microsoft.LinearAttention": LINEAR,
     "ai.onnx.LinearAttention": STRICT,
+    "com.microsoft.CausalConvWithState": CONV,
+    "ai.onnx.CausalConvWithState": CONV_STRICT,
     "quire.PagedDecode": DECODE,
     "quire.MergeAttentionStates": MERGE,
 }

@@ -1,4 +1,4 @@
-"""The node tests of the standard operator in the `onnx` package, through the command line."""
+"""The node tests of the standard operators in the `onnx` package, through the command line."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx.backend.test.case.node import collect_testcases
+from onnx.backend.test.case.node import (
+    causal_conv_with_state,  # noqa: F401  importing collects the module's tests
+    collect_testcases,
+    linear_attention,  # noqa: F401
+)
 from onnx.backend.test.case.test_case import TestCase as NodeCase
 from onnx.helper import get_attribute_value
 
@@ -15,11 +19,24 @@ from oracle.command_line import check, write_folder
 from oracle.tensors import Tensor
 
 DTYPES = {"float32": "F32", "float16": "F16", "bfloat16": "BF16"}
-PREFIX = "test_linear_attention_"
+# Operator -> prefix of its tests, inputs, how many tests there are.
+OPERATORS = {
+    "LinearAttention": (
+        "test_linear_attention_",
+        ["query", "key", "value", "past_state", "decay", "beta"],
+        14,
+    ),
+    "CausalConvWithState": (
+        "test_causal_conv_with_state_",
+        ["input", "weight", "bias", "past_state"],
+        13,
+    ),
+}
 
 
-def node_cases() -> list[NodeCase]:
-    cases = [c for c in collect_testcases("LinearAttention") if c.name.startswith(PREFIX)]
+def node_cases(operator: str) -> list[NodeCase]:
+    prefix = OPERATORS[operator][0]
+    cases = [c for c in collect_testcases("no other operator") if c.name.startswith(prefix)]
     return [c for c in cases if not c.name.endswith("_expanded")]
 
 
@@ -30,12 +47,12 @@ def tensor_of(array: np.ndarray) -> Tensor:
 
 def case_of(node_case: NodeCase) -> Case:
     (node,) = node_case.model.graph.node
-    case = Case("ai.onnx.LinearAttention", note=node_case.name)
+    case = Case(f"ai.onnx.{node.op_type}", note=node_case.name)
     for attribute in node.attribute:
         value = get_attribute_value(attribute)
         case.attributes[attribute.name] = value.decode() if isinstance(value, bytes) else value
     inputs, outputs = node_case.data_sets[0]
-    names = ["query", "key", "value", "past_state", "decay", "beta"]
+    names = OPERATORS[node.op_type][1]
     given = [name for name, used in zip(names, node.input) if used]
     case.inputs = {name: tensor_of(array) for name, array in zip(given, inputs)}
     for name, array in zip(["output", "present_state"], outputs):
@@ -45,11 +62,14 @@ def case_of(node_case: NodeCase) -> Case:
     return case
 
 
-def test_all_are_found() -> None:
-    assert len(node_cases()) == 14
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_all_are_found(operator: str) -> None:
+    assert len(node_cases(operator)) == OPERATORS[operator][2]
 
 
-@pytest.mark.parametrize("node_case", node_cases(), ids=lambda c: c.name)
+@pytest.mark.parametrize(
+    "node_case", [c for operator in OPERATORS for c in node_cases(operator)], ids=lambda c: c.name
+)
 def test_node(node_case: NodeCase, tmp_path: Path) -> None:
     assert node_case.rtol == 1e-3
     write_folder(tmp_path, [case_of(node_case)])
