@@ -13,5 +13,6 @@ extern const quire_command quire_command_devices;
 extern const quire_command quire_command_version;
 extern const quire_command quire_command_bench;
 extern const quire_command quire_command_bench_plan;
+extern const quire_command quire_command_same_bits;
 
 #endif

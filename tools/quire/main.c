@@ -5,11 +5,12 @@
 #include "commands.h"
 #include "failure.h"
 
-enum { COMMAND_COUNT = 9 };
+enum { COMMAND_COUNT = 10 };
 
 static const quire_command *const commands[COMMAND_COUNT] = {
-    &quire_command_run,   &quire_command_check,   &quire_command_explain, &quire_command_lint,
-    &quire_command_ops,   &quire_command_devices, &quire_command_version, &quire_command_bench_plan,
+    &quire_command_run,     &quire_command_check,      &quire_command_explain,
+    &quire_command_lint,    &quire_command_ops,        &quire_command_devices,
+    &quire_command_version, &quire_command_bench_plan, &quire_command_same_bits,
     &quire_command_bench, /* after those whose names begin alike */
 };
 
