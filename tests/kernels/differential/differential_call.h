@@ -96,6 +96,8 @@ void diff_make_paged_attention(diff_call *call, uint64_t seed);
 void diff_make_paged_decode(diff_call *call, uint64_t seed);
 void diff_make_linear_attention(diff_call *call, uint64_t seed);
 void diff_make_onnx_linear_attention(diff_call *call, uint64_t seed);
+void diff_make_causal_conv(diff_call *call, uint64_t seed);
+void diff_make_onnx_causal_conv(diff_call *call, uint64_t seed);
 void diff_make_merge(diff_call *call, uint64_t seed);
 
 #endif

@@ -28,13 +28,16 @@
 enum { MOST_SUBJECTS = 64, DEFAULT_CALLS = 120 };
 
 static const struct {
+  const char *op;
   diff_generator *make;
   int share; /* of the calls, in hundredths */
-} generators[] = {{diff_make_paged_attention, 100},
-                  {diff_make_linear_attention, 150},
-                  {diff_make_paged_decode, 50},
-                  {diff_make_onnx_linear_attention, 50},
-                  {diff_make_merge, 50}};
+} generators[] = {{"com.microsoft.PagedAttention", diff_make_paged_attention, 100},
+                  {"com.microsoft.LinearAttention", diff_make_linear_attention, 150},
+                  {"quire.PagedDecode", diff_make_paged_decode, 50},
+                  {"ai.onnx.LinearAttention", diff_make_onnx_linear_attention, 50},
+                  {"com.microsoft.CausalConvWithState", diff_make_causal_conv, 100},
+                  {"ai.onnx.CausalConvWithState", diff_make_onnx_causal_conv, 50},
+                  {"quire.MergeAttentionStates", diff_make_merge, 50}};
 
 static diff_subject *subjects[MOST_SUBJECTS];
 static size_t subject_count;
@@ -136,7 +139,9 @@ static void test_same_bits(void **state) {
   print_message("QUIRE_DIFFERENTIAL_SEED=%llu, %zu implementations besides the scalar ones\n",
                 (unsigned long long)seed, subject_count);
   for (size_t g = 0; g < sizeof generators / sizeof *generators; ++g) {
-    const uint64_t share = calls * (uint64_t)generators[g].share / 100;
+    /* A build may leave operators out; a kernel that is there must be reached all the same. */
+    const bool is_built = quire_context_find_operator(scalar.context, generators[g].op) != NULL;
+    const uint64_t share = is_built ? calls * (uint64_t)generators[g].share / 100 : 0;
     for (uint64_t i = 0; i < share && differing < 20; ++i) {
       differing += run_call(generators[g].make, seed * 1000003 + i);
     }
