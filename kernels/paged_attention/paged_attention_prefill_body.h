@@ -20,7 +20,7 @@
 #include "paged_work.h"
 #include "simd.h"
 
-enum { PREFILL_LEVELS = 3, PREFILL_LINE = 64 };
+enum { PREFILL_LEVELS = 3, PREFILL_LINE = 64, QUERIES_AHEAD = 8 };
 
 #define VEC_BITS (((uint64_t)1 << VEC_LANES) - 1)
 #define ALL_KEYS UINT64_MAX
@@ -370,8 +370,10 @@ static void weigh_rows(const prefill_walk *walk, const prefill_tile *t, bool mas
                                 vec_exp_nonpositive(vec_sub(before, after)));
   vec_store_first(maxima, count, after);
   vec_store_first(walk->scales + row, count, factor);
+  float lanes[VEC_LANES]; /* a masked store would keep the loads waiting */
+  vec_store(lanes, after);
   for (size_t i = 0; i < VEC_LANES; ++i) {
-    rows[i] = i < count ? weigh_row(scores + i * QUIRE_PAGED_TILE, maxima[i]) : vec_zero();
+    rows[i] = i < count ? weigh_row(scores + i * QUIRE_PAGED_TILE, lanes[i]) : vec_zero();
   }
   float *sums = states->sum + row;
   vec_store_first(sums, count, vec_fma(vec_load_first(sums, count), factor, vec_sum_rows(rows)));
@@ -635,7 +637,15 @@ static void load_queries(prefill_walk *walk) {
     const int64_t token = (walk->first_row + row) / walk->group;
     const int64_t at = (walk->item->first_row + token) * call->query->stride[0] +
                        head_of(walk, row) * (int64_t)walk->head_size;
-    walk->scale_query((const char *)call->query->data + at * bytes, walk->factors, walk->head_size,
+    const char *query = (const char *)call->query->data + at * bytes;
+    /* Tokens lie too far apart for the hardware to see them coming. */
+    if (row + QUERIES_AHEAD * walk->group < walk->row_count) {
+      const char *ahead = query + QUERIES_AHEAD * call->query->stride[0] * bytes;
+      for (int64_t i = 0; i < (int64_t)walk->head_size * bytes; i += PREFILL_LINE) {
+        vec_prefetch(ahead + i);
+      }
+    }
+    walk->scale_query(query, walk->factors, walk->head_size,
                       walk->queries + (size_t)row * walk->query_stride);
   }
 }

@@ -62,7 +62,9 @@ static inline void fold_state(quire_attend_state *a, const quire_attend_state *b
 }
 
 static inline void store_first(quire_dtype dtype, void *row, int64_t at, size_t n, vec x) {
-  if (dtype == QUIRE_FLOAT32) {
+  if (dtype == QUIRE_FLOAT32 && n == VEC_LANES) {
+    vec_store((float *)row + at, x); /* masked stores are slow on some processors */
+  } else if (dtype == QUIRE_FLOAT32) {
     vec_store_first((float *)row + at, n, x);
   } else if (dtype == QUIRE_FLOAT16) {
     vec_store_first_f16((uint16_t *)row + at, n, x);
