@@ -1,5 +1,6 @@
 #include "limits_file.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +18,13 @@ quire_status quire_limits_parse(const char *text, size_t length, json_t **value,
                                     fault.column, fault.text);
 }
 
+/* As in requests, a double that is whole and within 2^53 is an integer: 1e3 is a limit. */
+static int is_whole(const json_t *value) {
+  const double number = json_number_value(value);
+  return json_is_integer(value) ||
+         (json_is_real(value) && fabs(number) <= 9007199254740992.0 && trunc(number) == number);
+}
+
 /* Numbers, texts and truth values of an object; count from json_object_size(). */
 static quire_status fill_values(json_t *object, const char *member, int only_counts,
                                 quire_named_value *values, quire_error *error) {
@@ -26,9 +34,10 @@ static quire_status fill_values(json_t *object, const char *member, int only_cou
   json_object_foreach(object, name, value) {
     quire_named_value *filled = &values[i++];
     *filled = (quire_named_value){.name = name};
-    if (json_is_integer(value) && (!only_counts || json_integer_value(value) >= 0)) {
+    if (is_whole(value) && (!only_counts || json_number_value(value) >= 0)) {
       filled->type = QUIRE_VALUE_TYPE_INT;
-      filled->i = json_integer_value(value);
+      filled->i =
+          json_is_integer(value) ? json_integer_value(value) : (int64_t)json_real_value(value);
     } else if (json_is_real(value) && !only_counts) {
       filled->type = QUIRE_VALUE_TYPE_FLOAT;
       filled->f = json_real_value(value);
