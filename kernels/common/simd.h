@@ -4,9 +4,10 @@
  * below. All operations are lane by lane and rounded as IEEE 754 has it, so that a body that keeps
  * the order of docs/numerics.md returns the bits of the scalar reference.
  *
- *   vec                     VEC_LANES values of f32
+ *   vec                     VEC_LANES values of f32; a core has VEC_REGISTERS of them (a macro)
  *   vec_mask                one truth value a lane
  *   vec_load, vec_store     unaligned; vec_load_first and vec_store_first touch the first n lanes
+ *   vec_load_kept           vec_load for a value with several uses
  *   vec_load_f16, ...       the same from f16, bf16, int8, widened exactly (NU-1)
  *   vec_store_first_f16     rounded once, to nearest even; vec_store_first_bf16 likewise
  *   vec_fma(a, b, c)        a*b + c, rounded once; vec_fnmadd(a, b, c) is c - a*b

@@ -4,6 +4,7 @@
 
 #include <immintrin.h>
 
+#define VEC_REGISTERS 16
 enum { VEC_LANES = 8 };
 typedef __m256 vec;
 typedef __m256 vec_mask; /* all bits of a lane set, or none */
@@ -22,6 +23,10 @@ static inline vec vec_set(float x) {
 }
 static inline vec vec_load(const float *p) {
   return _mm256_loadu_ps(p);
+}
+/* A load that stays in a register: gcc would rather load again for every use. */
+static inline vec vec_load_kept(const float *p) {
+  return _mm256_castsi256_ps(_mm256_lddqu_si256((const __m256i *)(const void *)p));
 }
 static inline vec vec_load_first(const float *p, size_t n) {
   return _mm256_maskload_ps(p, vec_first(n));
@@ -179,9 +184,9 @@ static inline vec_mask vec_mask_of_bits(uint64_t bits) {
   const __m256i all = _mm256_set1_epi32((int)(bits & 0xffu));
   return _mm256_castsi256_ps(_mm256_cmpeq_epi32(_mm256_and_si256(all, lane), lane));
 }
-/* Cuts x into `parts` (1, 2, 4) equal pieces and stores piece i at p + i * stride. */
+/* Cuts x into `parts` (2, 4, else 1) equal pieces and stores piece i at p + i * stride. */
 static inline void vec_store_parts(float *p, size_t stride, int parts, vec x) {
-  if (parts == 1) {
+  if (parts <= 1) {
     _mm256_storeu_ps(p, x);
     return;
   }

@@ -4,6 +4,7 @@
 
 #include <immintrin.h>
 
+#define VEC_REGISTERS 32
 enum { VEC_LANES = 16 };
 typedef __m512 vec;
 typedef __mmask16 vec_mask;
@@ -20,6 +21,9 @@ static inline vec vec_set(float x) {
   return _mm512_set1_ps(x);
 }
 static inline vec vec_load(const float *p) {
+  return _mm512_loadu_ps(p);
+}
+static inline vec vec_load_kept(const float *p) {
   return _mm512_loadu_ps(p);
 }
 static inline vec vec_load_first(const float *p, size_t n) {
@@ -56,9 +60,9 @@ static inline vec vec_load_first_i8(const int8_t *p, size_t n) {
 }
 
 static inline void vec_store_first_f16(uint16_t *p, size_t n, vec x) {
-  _mm256_mask_storeu_epi16(p, vec_first(n),
-                           _mm512_maskz_cvtps_ph((vec_mask)0xffffu, x,
-                                                 _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+  _mm256_mask_storeu_epi16(
+      p, vec_first(n),
+      _mm512_maskz_cvtps_ph((vec_mask)0xffffu, x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
 static inline void vec_store_first_bf16(uint16_t *p, size_t n, vec x) {
   const __m512i bits = _mm512_castps_si512(x);
@@ -174,9 +178,9 @@ static inline vec vec_max_rows(const vec *rows) {
 static inline vec_mask vec_mask_of_bits(uint64_t bits) {
   return (vec_mask)(bits & 0xffffu);
 }
-/* Cuts x into `parts` (1, 2, 4) equal pieces and stores piece i at p + i * stride. */
+/* Cuts x into `parts` (2, 4, else 1) equal pieces and stores piece i at p + i * stride. */
 static inline void vec_store_parts(float *p, size_t stride, int parts, vec x) {
-  if (parts == 1) {
+  if (parts <= 1) {
     _mm512_storeu_ps(p, x);
   } else if (parts == 2) {
     _mm256_storeu_ps(p, _mm512_castps512_ps256(x));

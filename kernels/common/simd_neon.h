@@ -4,6 +4,7 @@
 
 #include <arm_neon.h>
 
+#define VEC_REGISTERS 32
 enum { VEC_LANES = 4 };
 typedef float32x4_t vec;
 typedef uint32x4_t vec_mask; /* all bits of a lane set, or none */
@@ -15,6 +16,9 @@ static inline vec vec_set(float x) {
   return vdupq_n_f32(x);
 }
 static inline vec vec_load(const float *p) {
+  return vld1q_f32(p);
+}
+static inline vec vec_load_kept(const float *p) {
   return vld1q_f32(p);
 }
 static inline vec vec_load_first(const float *p, size_t n) {

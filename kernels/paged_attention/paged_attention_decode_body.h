@@ -21,18 +21,35 @@
 enum {
   ATTEND_KEYS = 8,  /* of a sub-block */
   ATTEND_LINE = 64, /* bytes of a cache line */
-  /* Accumulators in registers; keys beside 4 or 2 queries, and vectors of columns likewise. */
-  ATTEND_SUMS = VEC_LANES == 8 ? 8 : 16,
-  ATTEND_KEYS_BY_4 = ATTEND_SUMS / 4,
-  ATTEND_KEYS_BY_2 = ATTEND_SUMS / 2,
-  ATTEND_VECS_BY_4 = ATTEND_SUMS / 4,
-  ATTEND_VECS_BY_2 = ATTEND_SUMS / 2,
   /* Queries and scores of a chunk. */
   CHUNK_FLOATS = 6144,
   CHUNK_QUERIES = 80,      /* CHUNK_FLOATS / (16 + tile), in whole vectors */
   DECODE_HEAD_SIZE = 1024, /* larger ones are left to plain C */
   SUB_BLOCKS = QUIRE_PAGED_TILE / ATTEND_KEYS
 };
+
+/* Keys beside 4 or 2 queries, and vectors of columns likewise: sums that fit in registers. */
+#if VEC_REGISTERS >= 32
+#define ATTEND_BY_4 4
+#define ATTEND_BY_2 8
+#else
+#define ATTEND_BY_4 2
+#define ATTEND_BY_2 4
+#endif
+
+/* step(0) step(1) ...; and inside of one, step(x, 0) step(x, 1) ... */
+#define OUTER_1(step) step(0)
+#define OUTER_2(step) step(0) step(1)
+#define OUTER_4(step) OUTER_2(step) step(2) step(3)
+#define OUTER_8(step) OUTER_4(step) step(4) step(5) step(6) step(7)
+#define INNER_1(step, x) step(x, 0)
+#define INNER_2(step, x) step(x, 0) step(x, 1)
+#define INNER_4(step, x) INNER_2(step, x) step(x, 2) step(x, 3)
+#define INNER_8(step, x) INNER_4(step, x) step(x, 4) step(x, 5) step(x, 6) step(x, 7)
+#define UNROLL_PASTE_(name, count) name##_##count
+#define UNROLL_PASTE(name, count) UNROLL_PASTE_(name, count)
+#define OUTER(count, step) UNROLL_PASTE(OUTER, count)(step)
+#define INNER(count, step, x) UNROLL_PASTE(INNER, count)(step, x)
 
 /* A sub-block's rows, of K/V head 0; `offset` leads to another head, in bytes. */
 typedef struct attend_rows {
@@ -424,8 +441,10 @@ static vec load_query(quire_dtype dtype, const void *row, size_t at, size_t n) {
   return vec_load_first((const float *)row + at, n);
 }
 
-/* q'_d = q_d * f_d, f_d = scale, or scale * k_scale_d: each rounded once. Zeros fill the tail. */
-static void scale_query(const decode_walk *walk, int64_t row, int64_t head, float *out) {
+/* q'_d = q_d * f_d, f_d = scale, or scale * k_scale_d: each rounded once. Every 16 channels go
+   `step` floats further; zeros fill the tail. */
+static void scale_query(const decode_walk *walk, int64_t row, int64_t head, float *out,
+                        size_t step) {
   const quire_attend_call *call = &walk->call;
   const size_t size = (size_t)call->key_cache->shape[3];
   const size_t at =
@@ -442,9 +461,8 @@ static void scale_query(const decode_walk *walk, int64_t row, int64_t head, floa
     if (per_channel) {
       factor = vec_mul(vec_set(call->scale), vec_load_first(channels + d, n));
     }
-    vec_store(out + d, n < VEC_LANES ? vec_select(vec_mask_of_bits(bits_between(0, (int64_t)n)),
-                                                  vec_mul(q, factor), vec_zero())
-                                     : vec_mul(q, factor));
+    const vec_mask real = vec_mask_of_bits(bits_between(0, (int64_t)n));
+    vec_store(out + d / 16 * step + d % 16, vec_select(real, vec_mul(q, factor), vec_zero()));
   }
 }
 
@@ -478,11 +496,17 @@ static void load_queries(decode_walk *walk, const decode_chunk *c) {
   walk->loaded = *c;
   const size_t stride = attend_padded((size_t)walk->call.key_cache->shape[3]);
   const size_t count = chunk_queries(c);
+  const size_t per_head = (size_t)(c->row_count * c->members);
   for (size_t i = 0; i < count; ++i) {
     int64_t row;
     int64_t head;
     query_at(walk, c, i, &row, &head);
-    scale_query(walk, row, head, walk->room + i * stride);
+    /* A head's queries are taken in blocks of 4, at last of 2 and of 1, which share their lines. */
+    const size_t left = per_head - i % per_head / 4 * 4;
+    const size_t in_four = i % per_head % 4;
+    const size_t block = left >= 4 ? 4 : left >= 2 && in_four < 2 ? 2 : 1;
+    const size_t in_block = block == 1 ? 0 : in_four;
+    scale_query(walk, row, head, walk->room + (i - in_block) * stride + in_block * 16, block * 16);
   }
   /* Keys that no row sees get no scores, but they are loaded before they are masked. */
   memset(scores_of(walk, c), 0, count * QUIRE_PAGED_TILE * sizeof(float));
