@@ -1,0 +1,97 @@
+/* Making committed tokens findable. */
+#include <string.h>
+
+#include "cache_object.h"
+
+/* Pinning an entry that may go takes its idle blocks from those who were promised some. */
+static bool may_pin(const quire_cache *cache, int32_t entry) {
+  if (!quire_index_is_listed(cache, entry)) {
+    return true;
+  }
+  for (int32_t i = 0; i < cache->pool_count; ++i) {
+    const quire_pool *pool = &cache->pools[i];
+    int32_t idle = 0;
+    for (int32_t j = 0; j < pool->per_unit && !pool->is_loose; ++j) {
+      const int32_t item = quire_pool_items(pool, entry)[j];
+      idle += item != QUIRE_NONE && pool->holders[item] == 1;
+    }
+    if (idle > quire_pool_available(pool)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/* Blocks of a unit must be new to the index: after a fork within a unit some may be in it. */
+static bool may_own(const quire_cache *cache, const quire_record *record) {
+  for (int32_t group = 0; group < cache->group_count; ++group) {
+    const quire_pool *pool = &cache->pools[group];
+    if (!pool->is_loose) {
+      const int32_t *table = quire_record_table(cache, record, group);
+      const int32_t first = record->indexed / pool->block_size;
+      for (int32_t i = 0; i < pool->per_unit; ++i) {
+        if (pool->owner[table[first + i]] != QUIRE_NONE) {
+          return false;
+        }
+      }
+    }
+  }
+  return true;
+}
+
+static void own_blocks(quire_cache *cache, const quire_record *record, int32_t entry) {
+  for (int32_t group = 0; group < cache->group_count; ++group) {
+    quire_pool *pool = &cache->pools[group];
+    const int32_t *table = quire_record_table(cache, record, group);
+    const int32_t first = record->indexed / pool->block_size;
+    for (int32_t i = 0; i < pool->per_unit; ++i) {
+      const bool is_live = first + i >= record->first_live[group];
+      if (is_live && pool->owner[table[first + i]] == QUIRE_NONE) {
+        quire_pool_own(cache, pool, table[first + i], entry, i);
+      }
+    }
+  }
+}
+
+/* The tail is one unit: moves the cursor below it, to an entry that may be new. */
+static void index_unit(quire_cache *cache, quire_record *record, const int32_t *tokens) {
+  int32_t entry = quire_index_find_child(cache, record->cursor, tokens);
+  if (entry != QUIRE_NONE) {
+    if (!may_pin(cache, entry)) {
+      record->is_indexing = false;
+      return;
+    }
+    quire_index_pin(cache, entry);
+  } else {
+    entry =
+        may_own(cache, record) ? quire_index_add_child(cache, record->cursor, tokens) : QUIRE_NONE;
+    if (entry == QUIRE_NONE) {
+      record->is_indexing = false;
+      return;
+    }
+    own_blocks(cache, record, entry);
+  }
+  record->cursor = entry;
+  record->indexed += cache->unit;
+}
+
+void quire_record_index(quire_cache *cache, quire_record *record, const int32_t *tokens,
+                        int32_t count) {
+  if (count == 0) {
+    return;
+  }
+  record->is_indexing = record->is_indexing && tokens != NULL;
+  int32_t *tail = quire_record_tail(cache, record);
+  int32_t held = record->is_indexing ? record->committed - record->indexed : 0;
+  for (int32_t done = 0; record->is_indexing && done < count;) {
+    const int32_t wanted = cache->unit - held;
+    const int32_t taken = wanted < count - done ? wanted : count - done;
+    memcpy(tail + held, tokens + done, (size_t)taken * sizeof *tail);
+    held += taken;
+    done += taken;
+    if (held == cache->unit) {
+      index_unit(cache, record, tail);
+      held = 0;
+    }
+  }
+}
