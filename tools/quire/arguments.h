@@ -38,6 +38,7 @@ typedef struct quire_option {
 typedef struct quire_option_group {
   const quire_option *options;
   size_t count;
+  size_t size; /* of the struct */
 } quire_option_group;
 
 enum { QUIRE_OPTION_GROUPS = 2 };
@@ -50,7 +51,11 @@ typedef struct quire_command {
   quire_option_group groups[QUIRE_OPTION_GROUPS];
   size_t positional_minimum, positional_maximum;
   const char *positional_name; /* "CASE.safetensors" */
-  int (*run)(const struct quire_command *command, int argc, char **argv);
+  /*
+   * Gets the structs of the groups and returns the exit status. values[g] is zeroed before the
+   * options are read into it, so 0 is every option's default.
+   */
+  int (*run)(void *const *values, const quire_text_list *positional);
 } quire_command;
 
 typedef enum quire_parse_result {

@@ -348,23 +348,14 @@ static const char details[] =
     "bandwidth that the tool measures for that working set, with as many threads, and of the\n"
     "floating-point operations over the multiply-add peak of the instruction set in use.\n";
 
-static int run(const quire_command *command, int argc, char **argv) {
-  bench_options options = {0};
-  quire_text_list positional = {0};
-  void *const values[QUIRE_OPTION_GROUPS] = {&options, NULL};
+static int run(void *const *values, const quire_text_list *positional) {
+  quire_text_list words = *positional;
   quire_error error;
-  int code = QUIRE_EXIT_OK;
-  const quire_parse_result parsed =
-      quire_arguments_parse(command, argc, argv, values, &positional, &error);
-  if (parsed == QUIRE_PARSE_BAD) {
-    code = quire_failure_usage(&error);
-  } else if (parsed == QUIRE_PARSE_RUN && bench(&options, &positional, &error) != QUIRE_OK) {
-    (void)fflush(stdout);
+  if (bench(values[0], &words, &error) != QUIRE_OK) {
     quire_failure_print(NULL, &error);
-    code = QUIRE_EXIT_FAILURE;
+    return QUIRE_EXIT_FAILURE;
   }
-  quire_arguments_release(command, values, &positional);
-  return quire_failure_finish_output(code);
+  return QUIRE_EXIT_OK;
 }
 
 const quire_command quire_command_bench = {
@@ -372,7 +363,7 @@ const quire_command quire_command_bench = {
     .summary = "Measures operators on shapes of real models, beside what the machine can do.",
     .usage = "[OPERATOR | WORKLOAD | CASE | CASES.json]... [options]",
     .details = details,
-    .groups = {{bench_table, sizeof bench_table / sizeof *bench_table}},
+    .groups = {{bench_table, sizeof bench_table / sizeof *bench_table, sizeof(bench_options)}},
     .positional_maximum = 100000,
     .positional_name = "CASE",
     .run = run,

@@ -314,23 +314,14 @@ static quire_status bench(const bench_options *options, quire_error *error) {
   return status;
 }
 
-static int run(const quire_command *command, int argc, char **argv) {
-  bench_options options = {0};
-  quire_text_list positional = {0};
-  void *const values[QUIRE_OPTION_GROUPS] = {&options, NULL};
+static int run(void *const *values, const quire_text_list *positional) {
   quire_error error;
-  int code = QUIRE_EXIT_OK;
-  const quire_parse_result parsed =
-      quire_arguments_parse(command, argc, argv, values, &positional, &error);
-  if (parsed == QUIRE_PARSE_BAD) {
-    code = quire_failure_usage(&error);
-  } else if (parsed == QUIRE_PARSE_RUN && bench(&options, &error) != QUIRE_OK) {
-    (void)fflush(stdout);
+  (void)positional;
+  if (bench(values[0], &error) != QUIRE_OK) {
     quire_failure_print(NULL, &error);
-    code = QUIRE_EXIT_FAILURE;
+    return QUIRE_EXIT_FAILURE;
   }
-  quire_arguments_release(command, values, &positional);
-  return quire_failure_finish_output(code);
+  return QUIRE_EXIT_OK;
 }
 
 const quire_command quire_command_bench_plan = {
@@ -338,6 +329,6 @@ const quire_command quire_command_bench_plan = {
     .summary = "Measures what planning and the machinery of a run cost, without the arithmetic.",
     .usage = "[options]",
     .details = meanings,
-    .groups = {{bench_table, sizeof bench_table / sizeof *bench_table}},
+    .groups = {{bench_table, sizeof bench_table / sizeof *bench_table, sizeof(bench_options)}},
     .run = run,
 };

@@ -277,33 +277,22 @@ static int summarise(const check_state *state, int allow_unsupported) {
                                 : QUIRE_EXIT_OK;
 }
 
-static int run(const quire_command *command, int argc, char **argv) {
-  quire_call_options call_options = {0};
-  check_options options = {0};
-  quire_text_list positional = {0};
-  void *const values[QUIRE_OPTION_GROUPS] = {&options, &call_options};
+static int run(void *const *values, const quire_text_list *positional) {
+  const check_options *options = values[0];
+  check_state state = {.options = values[1]};
   quire_error error;
-  int code = QUIRE_EXIT_OK;
-  const quire_parse_result parsed =
-      quire_arguments_parse(command, argc, argv, values, &positional, &error);
-  check_state state = {.options = &call_options};
-  if (parsed == QUIRE_PARSE_BAD) {
-    code = quire_failure_usage(&error);
-  } else if (parsed == QUIRE_PARSE_RUN) {
-    if (quire_session_open(&state.session, &error) != QUIRE_OK ||
-        quire_session_open_device(&state.session, &call_options, &error) != QUIRE_OK) {
-      quire_failure_print(NULL, &error);
-      code = QUIRE_EXIT_FAILURE;
-    } else {
-      for (size_t i = 0; i < positional.count; ++i) {
-        check_path(&state, positional.items[i]);
-      }
-      code = summarise(&state, options.allow_unsupported);
+  int code = QUIRE_EXIT_FAILURE;
+  if (quire_session_open(&state.session, &error) != QUIRE_OK ||
+      quire_session_open_device(&state.session, state.options, &error) != QUIRE_OK) {
+    quire_failure_print(NULL, &error);
+  } else {
+    for (size_t i = 0; i < positional->count; ++i) {
+      check_path(&state, positional->items[i]);
     }
+    code = summarise(&state, options->allow_unsupported);
   }
   quire_session_close(&state.session);
-  quire_arguments_release(command, values, &positional);
-  return quire_failure_finish_output(code);
+  return code;
 }
 
 const quire_command quire_command_check = {
@@ -318,8 +307,8 @@ const quire_command quire_command_check = {
         "\n"
         "exit status: 0 all passed; 1 a result is wrong (or unsupported, without\n"
         "--allow-unsupported); 2 a case is unreadable, or wrong usage\n",
-    .groups = {{check_table, sizeof check_table / sizeof *check_table},
-               {quire_call_option_table, QUIRE_CALL_OPTION_COUNT}},
+    .groups = {{check_table, sizeof check_table / sizeof *check_table, sizeof(check_options)},
+               {quire_call_option_table, QUIRE_CALL_OPTION_COUNT, sizeof(quire_call_options)}},
     .positional_minimum = 1,
     .positional_maximum = 100000,
     .positional_name = "CASE.safetensors",

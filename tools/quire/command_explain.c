@@ -240,33 +240,21 @@ static quire_status explain(const quire_text_list *positional, const explain_opt
   return status;
 }
 
-static int run(const quire_command *command, int argc, char **argv) {
-  quire_call_options call_options = {0};
-  explain_options options = {0};
-  quire_text_list positional = {0};
-  void *const values[QUIRE_OPTION_GROUPS] = {&options, &call_options};
+static int run(void *const *values, const quire_text_list *positional) {
+  const explain_options *options = values[0];
+  const quire_call_options *call_options = values[1];
   quire_error error;
-  int code = QUIRE_EXIT_OK;
-  const quire_parse_result parsed =
-      quire_arguments_parse(command, argc, argv, values, &positional, &error);
-  if (parsed == QUIRE_PARSE_BAD ||
-      (parsed == QUIRE_PARSE_RUN &&
-       check_usage(&positional, &options, &call_options, &error) != QUIRE_OK)) {
-    code = quire_failure_usage(&error);
-  } else if (parsed == QUIRE_PARSE_RUN) {
-    const char *where = NULL;
-    int refused = 0;
-    const quire_status status =
-        explain(&positional, &options, &call_options, &refused, &where, &error);
-    if (refused) {
-      code = QUIRE_EXIT_REFUSED;
-    } else if (status != QUIRE_OK) {
-      quire_failure_print(where, &error);
-      code = QUIRE_EXIT_FAILURE;
-    }
+  if (check_usage(positional, options, call_options, &error) != QUIRE_OK) {
+    return quire_failure_usage(&error);
   }
-  quire_arguments_release(command, values, &positional);
-  return quire_failure_finish_output(code);
+  const char *where = NULL;
+  int refused = 0;
+  const quire_status status = explain(positional, options, call_options, &refused, &where, &error);
+  if (status != QUIRE_OK && !refused) {
+    quire_failure_print(where, &error);
+    return QUIRE_EXIT_FAILURE;
+  }
+  return refused ? QUIRE_EXIT_REFUSED : QUIRE_EXIT_OK;
 }
 
 const quire_command quire_command_explain = {
@@ -283,8 +271,9 @@ const quire_command quire_command_explain = {
         "exit status: 0 a plan was made; 3 refused, and the refusal was printed; 2 wrong usage, "
         "an\n"
         "unreadable file, a manifest that does not load, a malformed request\n",
-    .groups = {{explain_table, sizeof explain_table / sizeof *explain_table},
-               {quire_call_option_table, QUIRE_CALL_OPTION_COUNT}},
+    .groups = {{explain_table, sizeof explain_table / sizeof *explain_table,
+                sizeof(explain_options)},
+               {quire_call_option_table, QUIRE_CALL_OPTION_COUNT, sizeof(quire_call_options)}},
     .positional_minimum = 0,
     .positional_maximum = 1,
     .positional_name = "MANIFEST.json",

@@ -7,27 +7,18 @@
 #include "commands.h"
 #include "failure.h"
 
-/* Parses arguments for a command without options, opens a session and prints. */
-static int with_session(const quire_command *command, int argc, char **argv,
+/* Opens a session and prints. */
+static int with_session(const quire_text_list *names,
                         int (*print)(quire_session *, const quire_text_list *)) {
-  quire_text_list positional = {0};
-  void *const values[QUIRE_OPTION_GROUPS] = {NULL, NULL};
-  quire_session session = {0};
+  quire_session session;
   quire_error error;
-  int code = QUIRE_EXIT_OK;
-  const quire_parse_result parsed =
-      quire_arguments_parse(command, argc, argv, values, &positional, &error);
-  if (parsed == QUIRE_PARSE_BAD) {
-    code = quire_failure_usage(&error);
-  } else if (parsed == QUIRE_PARSE_RUN && quire_session_open(&session, &error) != QUIRE_OK) {
+  if (quire_session_open(&session, &error) != QUIRE_OK) {
     quire_failure_print(NULL, &error);
-    code = QUIRE_EXIT_FAILURE;
-  } else if (parsed == QUIRE_PARSE_RUN) {
-    code = print(&session, &positional);
+    return QUIRE_EXIT_FAILURE;
   }
+  const int code = print(&session, names);
   quire_session_close(&session);
-  quire_arguments_release(command, values, &positional);
-  return quire_failure_finish_output(code);
+  return code;
 }
 
 static void print_value(const quire_named_value *value) {
@@ -110,8 +101,9 @@ static int print_ops(quire_session *session, const quire_text_list *names) {
   return QUIRE_EXIT_OK;
 }
 
-static int run_ops(const quire_command *command, int argc, char **argv) {
-  return with_session(command, argc, argv, print_ops);
+static int run_ops(void *const *values, const quire_text_list *positional) {
+  (void)values;
+  return with_session(positional, print_ops);
 }
 
 const quire_command quire_command_ops = {
@@ -173,8 +165,9 @@ static int print_devices(quire_session *session, const quire_text_list *names) {
   return QUIRE_EXIT_OK;
 }
 
-static int run_devices(const quire_command *command, int argc, char **argv) {
-  return with_session(command, argc, argv, print_devices);
+static int run_devices(void *const *values, const quire_text_list *positional) {
+  (void)values;
+  return with_session(positional, print_devices);
 }
 
 const quire_command quire_command_devices = {
@@ -191,8 +184,9 @@ static int print_version(quire_session *session, const quire_text_list *names) {
   return QUIRE_EXIT_OK;
 }
 
-static int run_version(const quire_command *command, int argc, char **argv) {
-  return with_session(command, argc, argv, print_version);
+static int run_version(void *const *values, const quire_text_list *positional) {
+  (void)values;
+  return with_session(positional, print_version);
 }
 
 const quire_command quire_command_version = {

@@ -57,28 +57,21 @@ static int lint_file(const quire_session *session, const char *path) {
   return QUIRE_EXIT_FAILURE;
 }
 
-static int run(const quire_command *command, int argc, char **argv) {
-  quire_text_list positional = {0};
-  void *const values[QUIRE_OPTION_GROUPS] = {NULL, NULL};
-  quire_session session = {0};
+static int run(void *const *values, const quire_text_list *positional) {
+  quire_session session;
   quire_error error;
   int code = QUIRE_EXIT_OK;
-  const quire_parse_result parsed =
-      quire_arguments_parse(command, argc, argv, values, &positional, &error);
-  if (parsed == QUIRE_PARSE_BAD) {
-    code = quire_failure_usage(&error);
-  } else if (parsed == QUIRE_PARSE_RUN && quire_session_open(&session, &error) != QUIRE_OK) {
+  (void)values;
+  if (quire_session_open(&session, &error) != QUIRE_OK) {
     quire_failure_print(NULL, &error);
-    code = QUIRE_EXIT_FAILURE;
-  } else if (parsed == QUIRE_PARSE_RUN) {
-    for (size_t i = 0; i < positional.count; ++i) {
-      const int result = lint_file(&session, positional.items[i]);
-      code = result > code ? result : code;
-    }
+    return QUIRE_EXIT_FAILURE;
+  }
+  for (size_t i = 0; i < positional->count; ++i) {
+    const int result = lint_file(&session, positional->items[i]);
+    code = result > code ? result : code;
   }
   quire_session_close(&session);
-  quire_arguments_release(command, values, &positional);
-  return quire_failure_finish_output(code);
+  return code;
 }
 
 const quire_command quire_command_lint = {

@@ -106,26 +106,15 @@ static quire_status run_case(const char *path, const quire_call_options *options
   return status;
 }
 
-static int run(const quire_command *command, int argc, char **argv) {
-  quire_call_options call_options = {0};
-  run_options options = {0};
-  quire_text_list positional = {0};
-  void *const values[QUIRE_OPTION_GROUPS] = {&options, &call_options};
+static int run(void *const *values, const quire_text_list *positional) {
+  const run_options *options = values[0];
+  const char *where = positional->items[0];
   quire_error error;
-  int code = QUIRE_EXIT_OK;
-  const quire_parse_result parsed =
-      quire_arguments_parse(command, argc, argv, values, &positional, &error);
-  if (parsed == QUIRE_PARSE_BAD) {
-    code = quire_failure_usage(&error);
-  } else if (parsed == QUIRE_PARSE_RUN) {
-    const char *where = positional.items[0];
-    if (run_case(positional.items[0], &call_options, options.target, &where, &error) != QUIRE_OK) {
-      quire_failure_print(where, &error);
-      code = QUIRE_EXIT_FAILURE;
-    }
+  if (run_case(positional->items[0], values[1], options->target, &where, &error) != QUIRE_OK) {
+    quire_failure_print(where, &error);
+    return QUIRE_EXIT_FAILURE;
   }
-  quire_arguments_release(command, values, &positional);
-  return quire_failure_finish_output(code);
+  return QUIRE_EXIT_OK;
 }
 
 const quire_command quire_command_run = {
@@ -138,8 +127,8 @@ const quire_command quire_command_run = {
         "slots are checked on every device.\n"
         "\n"
         "exit status: 0 done; 2 refused, unreadable or used wrongly: nothing was written\n",
-    .groups = {{run_table, sizeof run_table / sizeof *run_table},
-               {quire_call_option_table, QUIRE_CALL_OPTION_COUNT}},
+    .groups = {{run_table, sizeof run_table / sizeof *run_table, sizeof(run_options)},
+               {quire_call_option_table, QUIRE_CALL_OPTION_COUNT, sizeof(quire_call_options)}},
     .positional_minimum = 1,
     .positional_maximum = 1,
     .positional_name = "CASE.safetensors",

@@ -198,30 +198,20 @@ static const char details[] =
     "calls,\n"
     "best of three. Exit status 1 if a bit of any row changed.\n";
 
-static int run(const quire_command *command, int argc, char **argv) {
-  bits_options options = {0};
-  quire_text_list positional = {0};
-  void *const values[QUIRE_OPTION_GROUPS] = {&options, NULL};
+static int run(void *const *values, const quire_text_list *positional) {
   quire_error error;
   size_t changed = 0;
-  int code = QUIRE_EXIT_OK;
-  const quire_parse_result parsed =
-      quire_arguments_parse(command, argc, argv, values, &positional, &error);
-  if (parsed == QUIRE_PARSE_BAD) {
-    code = quire_failure_usage(&error);
-  } else if (parsed == QUIRE_PARSE_RUN &&
-             compare_operators(&options, &changed, &error) != QUIRE_OK) {
-    (void)fflush(stdout);
+  (void)positional;
+  if (compare_operators(values[0], &changed, &error) != QUIRE_OK) {
     quire_failure_print(NULL, &error);
-    code = QUIRE_EXIT_FAILURE;
-  } else if (parsed == QUIRE_PARSE_RUN && changed > 0) {
-    printf("%zu rows changed\n", changed);
-    code = QUIRE_EXIT_MISMATCH;
-  } else if (parsed == QUIRE_PARSE_RUN) {
-    printf("same sequence, same bits\n");
+    return QUIRE_EXIT_FAILURE;
   }
-  quire_arguments_release(command, values, &positional);
-  return quire_failure_finish_output(code);
+  if (changed > 0) {
+    printf("%zu rows changed\n", changed);
+    return QUIRE_EXIT_MISMATCH;
+  }
+  printf("same sequence, same bits\n");
+  return QUIRE_EXIT_OK;
 }
 
 const quire_command quire_command_same_bits = {
@@ -229,6 +219,6 @@ const quire_command quire_command_same_bits = {
     .summary = "Shows that batch, threads, tables, strides and instruction sets change no bit.",
     .usage = "[options]",
     .details = details,
-    .groups = {{bits_table, sizeof bits_table / sizeof *bits_table}},
+    .groups = {{bits_table, sizeof bits_table / sizeof *bits_table, sizeof(bits_options)}},
     .run = run,
 };

@@ -1,5 +1,6 @@
 /* quire: chooses the command. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "commands.h"
@@ -68,11 +69,39 @@ static int help(int argc, char **argv) {
   return quire_failure_finish_output(QUIRE_EXIT_OK);
 }
 
+/* What every command does around its own work. */
+static int run_command(const quire_command *command, int argc, char **argv) {
+  void *values[QUIRE_OPTION_GROUPS] = {NULL};
+  quire_text_list positional = {0};
+  quire_error error;
+  int is_short = 0;
+  int code = QUIRE_EXIT_OK;
+  for (size_t g = 0; g < QUIRE_OPTION_GROUPS; ++g) {
+    values[g] = calloc(1, command->groups[g].size + 1);
+    is_short |= !values[g];
+  }
+  if (is_short) {
+    quire_failure_set(&error, QUIRE_OUT_OF_MEMORY, "no memory for the options");
+    code = quire_failure_usage(&error);
+  } else {
+    const quire_parse_result parsed =
+        quire_arguments_parse(command, argc, argv, values, &positional, &error);
+    code = parsed == QUIRE_PARSE_BAD   ? quire_failure_usage(&error)
+           : parsed == QUIRE_PARSE_RUN ? command->run(values, &positional)
+                                       : QUIRE_EXIT_OK;
+    quire_arguments_release(command, values, &positional);
+  }
+  for (size_t g = 0; g < QUIRE_OPTION_GROUPS; ++g) {
+    free(values[g]);
+  }
+  return quire_failure_finish_output(code);
+}
+
 int main(int argc, char **argv) {
   int words = 0;
   const quire_command *command = find(argc - 1, argv + 1, &words);
   if (command) {
-    return command->run(command, argc - 1 - words, argv + 1 + words);
+    return run_command(command, argc - 1 - words, argv + 1 + words);
   }
   if (argc < 2) {
     quire_error error;
@@ -83,7 +112,7 @@ int main(int argc, char **argv) {
     return help(argc - 2, argv + 2);
   }
   if (!strcmp(argv[1], "--version")) {
-    return quire_command_version.run(&quire_command_version, argc - 2, argv + 2);
+    return run_command(&quire_command_version, argc - 2, argv + 2);
   }
   return refuse(argv[1]);
 }
