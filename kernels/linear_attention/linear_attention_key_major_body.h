@@ -244,7 +244,7 @@ static void block_advance(const tile *t, const tile_block *block, size_t n, bool
     s.next_key = s.key + rows->pitch;
     s.factors = segment_factors(rows, n + 1);
     s.factor = rows->factors[n + 1];
-    sweeps->fused[rows->by_channel](&s);
+    (t->item->uniforms->uses_delta ? sweeps->fused : sweeps->decay)[rows->by_channel](&s);
   } else {
     sweeps->update(&s);
   }

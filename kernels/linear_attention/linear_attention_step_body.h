@@ -4,6 +4,7 @@
 
 #include "linear_attention_item.h"
 #include "simd.h"
+#include "simd_repeat.h"
 
 /* Some columns of a state and one token. Pitches count elements. */
 typedef struct step {

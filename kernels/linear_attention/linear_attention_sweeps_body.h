@@ -3,6 +3,7 @@
 #define QUIRE_LINEAR_ATTENTION_SWEEPS_BODY_H
 
 #include "simd.h"
+#include "simd_repeat.h"
 
 /* One token on one block of columns of a tile, [channels][vectors * VEC_LANES]. */
 typedef struct sweep {
@@ -31,6 +32,7 @@ typedef void sweep_function(const sweep *s);
 
 typedef struct sweep_set {
   sweep_function *fused[2]; /* [by channel] */
+  sweep_function *decay[2];
   sweep_function *retrieve[2];
   sweep_function *update;
   sweep_function *read;
@@ -39,6 +41,7 @@ typedef struct sweep_set {
 #define SWEEP_ROW(vectors)                                                                        \
   {                                                                                               \
     {sweep_fused_##vectors##_0, sweep_fused_##vectors##_1},                                       \
+        {sweep_decay_##vectors##_0, sweep_decay_##vectors##_1},                                   \
         {sweep_retrieve_##vectors##_0, sweep_retrieve_##vectors##_1}, sweep_update_##vectors##_0, \
         sweep_read_##vectors##_0                                                                  \
   }
