@@ -282,6 +282,16 @@ static void block_token(const tile *t, const tile_block *block, size_t n) {
   }
 }
 
+/* Rows of other tokens lie pages apart, where no hardware prefetcher goes. */
+static void block_prefetch(const quire_linear_attention_item *item, const tile_block *block,
+                           int64_t token) {
+  const size_t output = quire_linear_attention_output_head(item, 0);
+  prefetch_row(item, &item->views[LA_VALUE], token, item->head * item->dv + block->first,
+               block->columns);
+  prefetch_row(item, &item->views[LA_OUTPUT], token, output * item->dv + block->first,
+               block->columns);
+}
+
 static void tile_run(const tile *t) {
   const quire_linear_attention_item *item = t->item;
   const quire_linear_attention_state past = quire_linear_attention_past(item);
@@ -292,6 +302,10 @@ static void tile_run(const tile *t) {
         block_begin(t, &t->blocks[b], &past);
       }
       for (size_t n = 0; n < t->rows->count; n++) {
+        if (b == 0) {
+          segment_prefetch(t->rows, item, n);
+        }
+        block_prefetch(item, &t->blocks[b], first + (int64_t)n + 2);
         block_token(t, &t->blocks[b], n);
       }
     }

@@ -244,6 +244,30 @@ static void segment_load(segment *s, const quire_linear_attention_item *item, in
   }
 }
 
+/* Asks for the cache lines of `bytes` bytes of a token's row, if the sequence has that token. */
+static void prefetch_row(const quire_linear_attention_item *item, const quire_view *view,
+                         int64_t token, size_t channel, size_t count) {
+  if (token < item->tokens) {
+    const char *row = quire_linear_attention_token_row(item, view, token, channel);
+    const size_t bytes = count * quire_dtype_size(view->dtype);
+    for (size_t at = 0; at < bytes; at += 64) {
+      vec_prefetch(row + at);
+    }
+  }
+}
+
+/* Asks for what segment_load will read of the token one segment after token n. */
+static void segment_prefetch(const segment *s, const quire_linear_attention_item *item, size_t n) {
+  const int64_t token = s->first + (int64_t)(n + s->capacity + 1);
+  const quire_view *decay = &item->views[LA_DECAY];
+  prefetch_row(item, &item->views[LA_KEY], token, item->key_head * item->dk, item->dk);
+  prefetch_row(item, &item->views[LA_QUERY], token,
+               quire_linear_attention_query_head(item, 0) * item->dk, item->dk);
+  if (s->by_channel && decay->shape[2] != (int64_t)item->uniforms->kv_num_heads) {
+    prefetch_row(item, decay, token, item->head * item->dk, item->dk);
+  }
+}
+
 /* The factors of the segment's token t: a row, or NULL and one for all channels. */
 static const float *segment_factors(const segment *s, size_t t) {
   return s->by_channel ? s->factor_rows + t * s->pitch : NULL;
