@@ -1,0 +1,3 @@
+/* The convolution on NEON. */
+#define QUIRE_CAUSAL_CONV(name) name##_neon
+#include "causal_conv_body.h"
