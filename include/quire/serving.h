@@ -371,20 +371,21 @@ QUIRE_API quire_status quire_shared_prefix_attention(quire_device *device,
 /*
  * Writes the committed tokens of a sequence, its blocks' rows and its state to a file in the
  * safetensors layout, checksummed, whole or not at all (temporary file, rename). Tensors lie in
- * host memory, each with a name of its own. Statuses: BAD_REQUEST, BAD_SHAPE, BAD_VALUE (SV-10: a
- * tensor's name, axes or size), IO, OUT_OF_MEMORY.
+ * host memory, each with a name of its own in ASCII. Statuses: BAD_REQUEST (SV-7: tokens that are
+ * not committed), BAD_TYPE, BAD_RANK, BAD_SHAPE, BAD_VALUE (SV-10: a tensor's axes, size, name),
+ * IO, OUT_OF_MEMORY.
  */
 QUIRE_API quire_status quire_sequence_save(const quire_cache *cache, quire_sequence sequence,
-                                           const quire_prefix_key *key,
                                            const quire_cache_tensor *tensors, size_t tensor_count,
                                            const char *path, quire_error *error);
 
 /*
  * Begins a sequence from a file and fills its blocks and state. The file must have been saved with
- * this key and with tensors of these names, types and row shapes; block counts, block sizes and
- * strides may differ. Nothing is taken from a file whose checksum fails. With a key its full blocks
- * become findable: restore only files that are yours. Statuses: NOT_FOUND, IO, BAD_VALUE (SV-11:
- * damaged, or of something else), and those of create and append.
+ * this key and with tensors of these names, types and row shapes in this order; block counts, block
+ * sizes and strides may differ. The checksum is verified before anything is touched. With a key the
+ * full blocks become findable: restore only files that are yours, a checksum is no signature.
+ * Statuses: NOT_FOUND, IO, BAD_VALUE (SV-11: damaged, or of something else), those of save and of
+ * append.
  */
 QUIRE_API quire_status quire_sequence_restore(quire_cache *cache, const quire_prefix_key *key,
                                               const quire_cache_tensor *tensors,
