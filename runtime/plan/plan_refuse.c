@@ -91,18 +91,48 @@ quire_status quire_refuse_fault(quire_planning *p, const char *failing, const ch
                           .at = {at, (size_t)length}});
 }
 
+/* 1 for what a name, path or string goes on with. */
+static bool is_word(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+         c == '.' || c == '"';
+}
+
+/* The operand of the chain's last link whose text stands at `at`, or NULL. A text that is there
+   more than once is one operand: its value goes to every place. */
+static const quire_operand *operand_at(const quire_because *because, quire_span link,
+                                       const char *at) {
+  const char *end = link.text + link.length;
+  const quire_operand *longest = NULL;
+  for (size_t i = 0; i < because->operand_count; i++) {
+    const quire_span *text = &because->operands[i].text;
+    uintptr_t place = (uintptr_t)text->text;
+    if (place < (uintptr_t)link.text || place + text->length > (uintptr_t)end ||
+        text->length == 0 || text->length > (size_t)(end - at) ||
+        memcmp(text->text, at, text->length) != 0) {
+      continue;
+    }
+    const char *after = at + text->length;
+    if ((at == link.text || !is_word(at[-1]) || !is_word(at[0])) &&
+        (after == end || !is_word(after[0]) || !is_word(after[-1])) &&
+        (longest == NULL || text->length > longest->text.length)) {
+      longest = &because->operands[i];
+    }
+  }
+  return longest;
+}
+
 /* The last link of the chain with the operands' values in place of their texts. */
 static void write_substituted(quire_text *text, const quire_because *because) {
   quire_span last = because->chain[because->chain_length - 1];
   const char *next = last.text;
   const char *end = last.text + last.length;
-  for (size_t i = 0; i < because->operand_count; i++) {
-    const quire_operand *operand = &because->operands[i];
-    uintptr_t place = (uintptr_t)operand->text.text;
-    if (place < (uintptr_t)next || place + operand->text.length > (uintptr_t)end) {
-      continue; /* its text is not part of this one */
+  while (next < end) {
+    const quire_operand *operand = operand_at(because, last, next);
+    if (operand == NULL) {
+      quire_text_append(text, next, 1);
+      next += 1;
+      continue;
     }
-    quire_text_append(text, next, (size_t)(operand->text.text - next));
     if (operand->error != QUIRE_EXPR_OK) {
       quire_text_format(text, "<%s>", quire_expr_code_name(operand->error));
     } else if (operand->value.kind == QUIRE_VALUE_UNDEFINED) {
@@ -110,9 +140,8 @@ static void write_substituted(quire_text *text, const quire_because *because) {
     } else {
       quire_value_write_json(text, &operand->value);
     }
-    next = operand->text.text + operand->text.length;
+    next += operand->text.length;
   }
-  quire_text_append(text, next, (size_t)(end - next));
 }
 
 const char *quire_because_sentence(quire_planning *p, const quire_because *because,

@@ -155,6 +155,12 @@ static void test_contract(void **state) {
        " 'because': ['dim(shapes.x, 1) == attrs.heads'],"
        " 'operands': {'dim(shapes.x, 1)': 6, 'attrs.heads': 2}}",
        "T-V1", "query", "T-V1: query: dim(shapes.x, 1) == attrs.heads: 6 == 2 is false"},
+      {"a value in place of every occurrence",
+       "{'contract': [{'rule': 'T-V1', 'status': 'BAD_SHAPE', 'subject': 'x',"
+       " 'require': 'count == 1 or count == 2 or count + attrs.heads == 3 or counts == 1'}],"
+       " 'derive': {'counts': 'count + 8'}}",
+       NULL, QUIRE_BAD_SHAPE, "{'reason': 'false'}", "T-V1", "query",
+       "4 == 1 or 4 == 2 or 6 == 3 or 12 == 1 is false"},
       {"the first that fails, before selection",
        "{'contract': [{'rule': 'T-V1', 'status': 'BAD_SHAPE', 'subject': 'x', 'require': true},"
        " {'rule': 'T-V2', 'status': 'BAD_ATTRIBUTE', 'subject': 'heads',"
