@@ -15,6 +15,15 @@
 #define STEP_MOST 8
 #endif
 
+/* SIMD_EACH_PART(M): M(part) for the LANES16_PARTS vectors of 16 lanes. */
+#if defined(__AVX512F__)
+#define SIMD_EACH_PART(M) M(0)
+#elif defined(__AVX2__)
+#define SIMD_EACH_PART(M) M(0) M(1)
+#else
+#define SIMD_EACH_PART(M) M(0) M(1) M(2) M(3)
+#endif
+
 #include "linear_attention_key_major_body.h"
 #include "linear_attention_value_major_body.h"
 

@@ -7,65 +7,89 @@
 #define ROWS_PASTE(name, type, rows, by_channel) name##_##type##_##rows##_##by_channel
 #define ROWS_EXPAND(name, type, rows, by_channel) ROWS_PASTE(name, type, rows, by_channel)
 #define ROWS_NAME(name) ROWS_EXPAND(name, ROWS_TYPE, ROWS, ROWS_BY_CHANNEL)
-#define ROWS_FACTOR(i) (ROWS_BY_CHANNEL ? vec_load(s->factors + (i)) : factor)
+#define ROWS_FACTOR(i) (ROWS_BY_CHANNEL ? vec_load(factors + (i)) : factor)
+#define ROWS_EACH(M, x) SIMD_REPEAT(ROWS, M, x)
+/* Of part p of the 16 lanes and row r. */
+#define ROWS_ZERO(p, r) sums[r].part[p] = vec_zero();
+#define ROWS_ZEROS(p) ROWS_EACH(ROWS_ZERO, p)
+#define ROWS_UPDATE(s, r) update[r] = vec_set((s)->update[row + r]);
+#define ROWS_COPY(x, r) x[r] = sums[r];
+/* Groups of 16 channels, part by part. */
+#define ROWS_CHANNELS(PART)                         \
+  for (size_t i = 0; i + 16 <= channels; i += 16) { \
+    SIMD_EACH_PART(PART)                            \
+  }
 
-/* Steps 1 and 2: adds the products of whole groups of 16 channels to sums[row]. */
-static void ROWS_NAME(rows_retrieve)(const value_rows *s, size_t row, lanes16 *sums) {
-  lanes16 retrieved[ROWS];
+/* Steps 1 and 2: the sums of products over whole groups of 16 channels. */
+#define ROWS_RETRIEVE_ROW(p, r) \
+  sums[r].part[p] = vec_fma(vec_mul(ROWS_LOAD(from + r * pitch + at), f), k, sums[r].part[p]);
+#define ROWS_RETRIEVE_PART(p)            \
+  {                                      \
+    const size_t at = i + p * VEC_LANES; \
+    const vec k = vec_load(key + at);    \
+    const vec f = ROWS_FACTOR(at);       \
+    ROWS_EACH(ROWS_RETRIEVE_ROW, p)      \
+  }
+static void ROWS_NAME(rows_retrieve)(const value_rows *s, size_t row, lanes16 *out) {
+  lanes16 sums[ROWS];
+  SIMD_EACH_PART(ROWS_ZEROS)
+  const size_t channels = s->channels;
+  const float *const key = s->key;
+  const float *const factors = s->factors;
   const vec factor = vec_set(s->factor);
-  for (int r = 0; r < ROWS; r++) {
-    for (int part = 0; part < LANES16_PARTS; part++) {
-      retrieved[r].part[part] = vec_zero();
-    }
-  }
-  const ROWS_ELEMENT *from = (const ROWS_ELEMENT *)s->past + (int64_t)row * s->past_pitch;
-  for (size_t i = 0; i + 16 <= s->channels; i += 16) {
-    for (int part = 0; part < LANES16_PARTS; part++) {
-      const size_t at = i + (size_t)part * VEC_LANES;
-      const vec key = vec_load(s->key + at);
-      const vec f = ROWS_FACTOR(at);
-      for (int r = 0; r < ROWS; r++) {
-        const vec x = vec_mul(ROWS_LOAD(from + r * s->past_pitch + at), f);
-        retrieved[r].part[part] = vec_fma(x, key, retrieved[r].part[part]);
-      }
-    }
-  }
-  for (int r = 0; r < ROWS; r++) {
-    sums[r] = retrieved[r];
-  }
+  const int64_t pitch = s->past_pitch;
+  const ROWS_ELEMENT *const from = (const ROWS_ELEMENT *)s->past + (int64_t)row * pitch;
+  (void)factors;
+  (void)factor;
+  ROWS_CHANNELS(ROWS_RETRIEVE_PART)
+  ROWS_EACH(ROWS_COPY, out)
 }
+#undef ROWS_RETRIEVE_ROW
+#undef ROWS_RETRIEVE_PART
 
 /* Steps 1, 4 and 5 likewise. */
-static void ROWS_NAME(rows_update)(const value_rows *s, size_t row, lanes16 *sums) {
-  lanes16 read[ROWS];
+#define ROWS_UPDATE_ROW(p, r)                                                          \
+  {                                                                                    \
+    const vec x = vec_fma(k, update[r], vec_mul(ROWS_LOAD(from + r * pitch + at), f)); \
+    sums[r].part[p] = vec_fma(x, q, sums[r].part[p]);                                  \
+    ROWS_STORE(to + r * to_pitch + at, x);                                             \
+  }
+#define ROWS_UPDATE_PART(p)              \
+  {                                      \
+    const size_t at = i + p * VEC_LANES; \
+    const vec k = vec_load(key + at);    \
+    const vec q = vec_load(query + at);  \
+    const vec f = ROWS_FACTOR(at);       \
+    ROWS_EACH(ROWS_UPDATE_ROW, p)        \
+  }
+static void ROWS_NAME(rows_update)(const value_rows *s, size_t row, lanes16 *out) {
+  lanes16 sums[ROWS];
   vec update[ROWS];
+  SIMD_EACH_PART(ROWS_ZEROS)
+  ROWS_EACH(ROWS_UPDATE, s)
+  const size_t channels = s->channels;
+  const float *const key = s->key;
+  const float *const query = s->query;
+  const float *const factors = s->factors;
   const vec factor = vec_set(s->factor);
-  for (int r = 0; r < ROWS; r++) {
-    update[r] = vec_set(s->update[row + (size_t)r]);
-    for (int part = 0; part < LANES16_PARTS; part++) {
-      read[r].part[part] = vec_zero();
-    }
-  }
-  const ROWS_ELEMENT *from = (const ROWS_ELEMENT *)s->past + (int64_t)row * s->past_pitch;
-  ROWS_ELEMENT *to = (ROWS_ELEMENT *)s->present + (int64_t)row * s->present_pitch;
-  for (size_t i = 0; i + 16 <= s->channels; i += 16) {
-    for (int part = 0; part < LANES16_PARTS; part++) {
-      const size_t at = i + (size_t)part * VEC_LANES;
-      const vec key = vec_load(s->key + at);
-      const vec query = vec_load(s->query + at);
-      const vec f = ROWS_FACTOR(at);
-      for (int r = 0; r < ROWS; r++) {
-        const vec x = vec_fma(key, update[r], vec_mul(ROWS_LOAD(from + r * s->past_pitch + at), f));
-        read[r].part[part] = vec_fma(x, query, read[r].part[part]);
-        ROWS_STORE(to + r * s->present_pitch + at, x);
-      }
-    }
-  }
-  for (int r = 0; r < ROWS; r++) {
-    sums[r] = read[r];
-  }
+  const int64_t pitch = s->past_pitch;
+  const int64_t to_pitch = s->present_pitch;
+  const ROWS_ELEMENT *const from = (const ROWS_ELEMENT *)s->past + (int64_t)row * pitch;
+  ROWS_ELEMENT *const to = (ROWS_ELEMENT *)s->present + (int64_t)row * to_pitch;
+  (void)factors;
+  (void)factor;
+  ROWS_CHANNELS(ROWS_UPDATE_PART)
+  ROWS_EACH(ROWS_COPY, out)
 }
+#undef ROWS_UPDATE_ROW
+#undef ROWS_UPDATE_PART
 
+#undef ROWS_CHANNELS
+#undef ROWS_COPY
+#undef ROWS_UPDATE
+#undef ROWS_ZEROS
+#undef ROWS_ZERO
+#undef ROWS_EACH
 #undef ROWS_FACTOR
 #undef ROWS_NAME
 #undef ROWS_EXPAND
