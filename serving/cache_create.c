@@ -249,7 +249,7 @@ static void set_options(quire_cache *cache, const quire_cache_options *options) 
   cache->checkpoint_tokens = (int32_t)options->checkpoint_tokens;
   cache->rollback_tokens = (int32_t)options->rollback_tokens;
   cache->sequence_limit = (int32_t)options->sequence_limit;
-  const int64_t groups = options->group_count > 0 ? cache->group_count : 1;
+  const int64_t groups = options->group_count > 0 ? (int64_t)options->group_count : 1;
   const int64_t copies = options->sequence_limit * groups;
   cache->copy_limit = (int32_t)(copies < INT32_MAX ? copies : INT32_MAX);
   cache->hash_seed = options->hash_seed;
