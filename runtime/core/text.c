@@ -18,14 +18,6 @@ void quire_text_release(quire_text *text) {
   text->capacity = 0;
 }
 
-void quire_text_clear(quire_text *text) {
-  text->length = 0;
-  text->failed = false;
-  if (text->data != NULL) {
-    text->data[0] = '\0';
-  }
-}
-
 /* Makes room for `more` bytes and the zero byte. */
 static bool text_reserve(quire_text *text, size_t more) {
   if (text->failed || more > SIZE_MAX / 4 - text->length ||
@@ -168,13 +160,12 @@ static size_t normalise_separator(char *number) {
   return length;
 }
 
-/* Shortest of `first`..`last` significant digits that reads back as value. */
-static void put_shortest(quire_text *text, double value, int first, int last, bool as_float) {
+/* The fewest significant digits that read back as value: 17 always do. */
+static void put_shortest(quire_text *text, double value) {
   char number[64];
-  for (int precision = first; precision <= last; precision++) {
+  for (int precision = 1; precision <= 17; precision++) {
     (void)snprintf(number, sizeof number, "%.*g", precision, value);
-    bool same = as_float ? strtof(number, NULL) == (float)value : strtod(number, NULL) == value;
-    if (same) {
+    if (strtod(number, NULL) == value) {
       break;
     }
   }
@@ -201,13 +192,7 @@ static bool put_special(quire_text *text, double value) {
 
 void quire_text_double(quire_text *text, double value) {
   if (!put_special(text, value)) {
-    put_shortest(text, value, 1, 17, false);
-  }
-}
-
-void quire_text_float(quire_text *text, float value) {
-  if (!put_special(text, (double)value)) {
-    put_shortest(text, (double)value, 1, 9, true);
+    put_shortest(text, value);
   }
 }
 

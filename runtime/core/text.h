@@ -22,16 +22,14 @@ typedef struct quire_text {
 
 void quire_text_init(quire_text *text, const quire_allocator *allocator);
 void quire_text_release(quire_text *text);
-void quire_text_clear(quire_text *text);
 void quire_text_append(quire_text *text, const char *data, size_t length);
 void quire_text_put(quire_text *text, const char *zero_terminated);
 void quire_text_format(quire_text *text, const char *format, ...) QUIRE_PRINTF(2, 3);
 /* A JSON string with its quotes; bytes that are not UTF-8 become U+FFFD. */
 void quire_text_json_string(quire_text *text, const char *data, size_t length);
-/* Shortest decimal form that reads back as the same double (or float); "Infinity", "NaN". Never
+/* Shortest decimal form that reads back as the same double; "Infinity", "NaN". Never
    uses the locale. Whole numbers within 2^53 are written without point and exponent. */
 void quire_text_double(quire_text *text, double value);
-void quire_text_float(quire_text *text, float value);
 void quire_text_int(quire_text *text, int64_t value);
 
 /* The text, never NULL; empty if failed. */

@@ -87,8 +87,6 @@ size_t quire_expr_ref_count(const quire_expr *expr);
 const quire_ref *quire_expr_refs(const quire_expr *expr);
 /* If the expression is a constant known at load, returns true and its value. */
 bool quire_expr_is_constant(const quire_expr *expr, quire_value *value);
-/* True if the top-level form can only give a whole number or an error (for lint); conservative. */
-bool quire_expr_is_whole(const quire_expr *expr);
 
 /* ---- evaluating ---- */
 

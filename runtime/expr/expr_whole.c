@@ -86,27 +86,17 @@ static quire_wholeness node_wholeness(const quire_expr *expr, const quire_node *
   }
 }
 
-static quire_wholeness analyse(const quire_expr *expr, uint8_t *known,
-                               quire_wholeness_function *known_ref, void *user) {
-  for (int32_t i = 0; i < expr->node_count; ++i) { /* children come first */
-    known[i] = (uint8_t)node_wholeness(expr, &expr->nodes[i], known, known_ref, user);
-  }
-  return (quire_wholeness)known[expr->node_count - 1];
-}
-
 quire_wholeness quire_expr_wholeness(const quire_expr *expr, quire_arena *arena,
                                      quire_wholeness_function *known_ref, void *user) {
   if (expr->constant && expr->value.kind != QUIRE_VALUE_LIST) {
     return literal_wholeness(&expr->value);
   }
   uint8_t *known = quire_arena_alloc(arena, (size_t)expr->node_count);
-  return known == NULL ? QUIRE_WHOLENESS_UNKNOWN : analyse(expr, known, known_ref, user);
-}
-
-bool quire_expr_is_whole(const quire_expr *expr) {
-  uint8_t known[QUIRE_EXPR_MAX_LENGTH];
-  if (expr->constant && expr->value.kind != QUIRE_VALUE_LIST) {
-    return literal_wholeness(&expr->value) == QUIRE_WHOLE;
+  if (known == NULL) {
+    return QUIRE_WHOLENESS_UNKNOWN;
   }
-  return analyse(expr, known, NULL, NULL) == QUIRE_WHOLE;
+  for (int32_t i = 0; i < expr->node_count; ++i) { /* children come first */
+    known[i] = (uint8_t)node_wholeness(expr, &expr->nodes[i], known, known_ref, user);
+  }
+  return (quire_wholeness)known[expr->node_count - 1];
 }

@@ -123,7 +123,8 @@ static void test_text(void **state) {
   quire_text_json_string(&text, "a\"\\\n\t\x01\x7f\xc3\xa9\xff\xe0\x80\x80", 13);
   assert_string_equal(quire_text_view(&text),
                       "\"a\\\"\\\\\\n\\t\\u0001\\u007f\xc3\xa9\\ufffd\\ufffd\\ufffd\\ufffd\"");
-  quire_text_clear(&text);
+  quire_text_release(&text);
+  quire_text_init(&text, &allocator);
   quire_text_format(&text, "%s %d", "x", 3);
   quire_text_put(&text, "!");
   assert_string_equal(quire_text_view(&text), "x 3!");
@@ -161,19 +162,15 @@ static void check_numbers(void) {
                {-(double)INFINITY, "-Infinity"},
                {(double)NAN, "NaN"}};
   quire_text text;
-  quire_text_init(&text, &quire_default_allocator);
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-    quire_text_clear(&text);
+    quire_text_init(&text, &quire_default_allocator);
     quire_text_double(&text, cases[i].value);
     assert_string_equal(quire_text_view(&text), cases[i].text);
+    quire_text_release(&text);
   }
-  quire_text_clear(&text);
-  quire_text_float(&text, 0.1f);
-  quire_text_put(&text, " ");
-  quire_text_float(&text, FLT_MAX);
-  quire_text_put(&text, " ");
+  quire_text_init(&text, &quire_default_allocator);
   quire_text_int(&text, INT64_MIN);
-  assert_string_equal(quire_text_view(&text), "0.1 3.4028235e+38 -9223372036854775808");
+  assert_string_equal(quire_text_view(&text), "-9223372036854775808");
   quire_text_release(&text);
 }
 

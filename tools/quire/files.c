@@ -17,11 +17,6 @@ static quire_status fail_with_errno(quire_error *error, int number) {
                            strerror(number));
 }
 
-int quire_file_exists(const char *path) {
-  struct stat about;
-  return stat(path, &about) == 0;
-}
-
 uint64_t quire_clock_nanoseconds(void) {
   struct timespec now;
   (void)clock_gettime(CLOCK_MONOTONIC, &now);

@@ -50,9 +50,6 @@ quire_status quire_file_list(const char *path, const char *suffix, quire_file_pa
                              quire_error *error);
 void quire_file_list_release(quire_file_paths *paths);
 
-/* 1 if there is a file of that name (of any kind). */
-int quire_file_exists(const char *path);
-
 /* Nanoseconds of a clock that never goes back. */
 uint64_t quire_clock_nanoseconds(void);
 
