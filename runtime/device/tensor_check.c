@@ -5,7 +5,8 @@
 #include "error.h"
 #include "form.h"
 
-uintptr_t quire_tensor_address(const quire_tensor *tensor) {
+/* Address of element (0, 0, ...) of a checked tensor. */
+static uintptr_t address_of(const quire_tensor *tensor) {
   return (uintptr_t)tensor->data + (uintptr_t)tensor->byte_offset;
 }
 
@@ -15,7 +16,7 @@ bool quire_is_separate(const quire_plan *plan, const quire_tensor *tensors, size
     return false;
   }
   /* Equal address with other strides is not "in place": the overlap check refuses it. */
-  return quire_tensor_address(&tensors[output]) != quire_tensor_address(&tensors[form->pair]) ||
+  return address_of(&tensors[output]) != address_of(&tensors[form->pair]) ||
          !quire_forms_equal(form, &plan->forms[form->pair]);
 }
 
@@ -77,7 +78,7 @@ static quire_status check_memory(const quire_plan *plan, const quire_form *form,
     return quire_fail(error, QUIRE_BAD_REQUEST, NULL, form->name,
                       "byte_offset %" PRIu64 " leaves the address space", tensor->byte_offset);
   }
-  uintptr_t address = quire_tensor_address(tensor);
+  uintptr_t address = address_of(tensor);
   if (address % quire_dtype_size(form->dtype) != 0) {
     return quire_fail(error, QUIRE_BAD_REQUEST, NULL, form->name,
                       "its address is no multiple of the %zu bytes of %s",
@@ -140,7 +141,7 @@ static quire_status check_workspace(const quire_plan *plan, size_t slot, uintptr
 static quire_status check_written(const quire_plan *plan, const quire_tensor *tensors, size_t slot,
                                   quire_error *error) {
   const quire_form *form = &plan->forms[slot];
-  uintptr_t address = quire_tensor_address(&tensors[slot]);
+  uintptr_t address = address_of(&tensors[slot]);
   for (size_t other = 0; other < plan->slot_count; other++) {
     if (other == slot || !is_buffer(plan, tensors, other)) {
       continue;
@@ -149,7 +150,7 @@ static quire_status check_written(const quire_plan *plan, const quire_tensor *te
     if (form->alias == (int32_t)other || other_form->alias == (int32_t)slot) {
       continue; /* one buffer: check_stated_alias has seen that it is */
     }
-    if (quire_forms_overlap(form, address, other_form, quire_tensor_address(&tensors[other]))) {
+    if (quire_forms_overlap(form, address, other_form, address_of(&tensors[other]))) {
       return quire_fail(error, QUIRE_BAD_ALIAS, plan->description.manifest->rules[QUIRE_RULE_ALIAS],
                         form->name, "is written and overlaps %s", other_form->name);
     }
@@ -165,7 +166,7 @@ static quire_status check_stated_alias(const quire_plan *plan, const quire_tenso
     return QUIRE_OK;
   }
   const quire_form *input = &plan->forms[form->alias];
-  if (quire_tensor_address(&tensors[slot]) != quire_tensor_address(&tensors[form->alias]) ||
+  if (address_of(&tensors[slot]) != address_of(&tensors[form->alias]) ||
       !quire_forms_equal(form, input)) {
     return quire_fail(error, QUIRE_BAD_REQUEST, NULL, form->name,
                       "is not the buffer of %s, and the plan was made for that", input->name);
@@ -179,7 +180,7 @@ static quire_status check_overlaps(const quire_plan *plan, const quire_tensor *t
     if (!is_buffer(plan, tensors, slot)) {
       continue;
     }
-    QUIRE_TRY(check_workspace(plan, slot, quire_tensor_address(&tensors[slot]), workspace, error));
+    QUIRE_TRY(check_workspace(plan, slot, address_of(&tensors[slot]), workspace, error));
     QUIRE_TRY(check_stated_alias(plan, tensors, slot, error));
     if (is_written(plan, tensors, slot)) {
       QUIRE_TRY(check_written(plan, tensors, slot, error));
@@ -237,7 +238,7 @@ quire_status quire_check_prepare(const quire_plan *plan, const quire_tensor *ten
     }
     QUIRE_TRY(check_memory(plan, form, tensor, error));
     if (form->elements > 0) {
-      QUIRE_TRY(check_workspace(plan, slot, quire_tensor_address(tensor), workspace, error));
+      QUIRE_TRY(check_workspace(plan, slot, address_of(tensor), workspace, error));
     }
   }
   return QUIRE_OK;

@@ -21,9 +21,6 @@ quire_status quire_check_prepare(const quire_plan *plan, const quire_tensor *ten
                                  size_t tensor_count, const quire_workspace *workspace,
                                  quire_error *error);
 
-/* Address of element (0, 0, ...) of a checked tensor. */
-uintptr_t quire_tensor_address(const quire_tensor *tensor);
-
 /* True if the output side of an in-place tensor (slot `output`) has a buffer of its own: the input
    is copied into it. The tensors have been checked. */
 bool quire_is_separate(const quire_plan *plan, const quire_tensor *tensors, size_t output);

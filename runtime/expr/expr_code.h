@@ -122,7 +122,4 @@ typedef struct quire_function_info {
 } quire_function_info;
 const quire_function_info *quire_function_find(const char *name, size_t length);
 
-/* Takes the cost of a list, one step an element at any level, from the steps left. */
-quire_expr_code quire_list_charge(const quire_value *value, quire_expr_env *env);
-
 #endif

@@ -25,7 +25,8 @@ static quire_expr_code charge_level(const quire_value *value, quire_expr_env *en
   return QUIRE_EXPR_OK;
 }
 
-quire_expr_code quire_list_charge(const quire_value *value, quire_expr_env *env) {
+/* Takes the cost of a list, one step an element at any level, from the steps left. */
+static quire_expr_code charge_list(const quire_value *value, quire_expr_env *env) {
   return charge_level(value, env, QUIRE_LIST_NESTING);
 }
 
@@ -85,7 +86,7 @@ static quire_expr_code operate(const quire_instruction *instruction, quire_value
     case QUIRE_OP_CALL:
       if (instruction->operand == QUIRE_FUNCTION_NUMEL ||
           instruction->operand == QUIRE_FUNCTION_SAME_SHAPE) {
-        quire_expr_code code = quire_list_charge(top, env);
+        quire_expr_code code = charge_list(top, env);
         if (code != QUIRE_EXPR_OK) {
           return code;
         }
@@ -96,7 +97,7 @@ static quire_expr_code operate(const quire_instruction *instruction, quire_value
       break;
   }
   if (top[0].kind == QUIRE_VALUE_LIST && top[1].kind == QUIRE_VALUE_LIST) {
-    quire_expr_code code = quire_list_charge(&top[0], env);
+    quire_expr_code code = charge_list(&top[0], env);
     if (code != QUIRE_EXPR_OK) {
       return code;
     }

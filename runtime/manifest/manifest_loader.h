@@ -117,7 +117,6 @@ quire_resolve_function quire_scope_resolve; /* user: the scope */
 /* A derived name or symbol of a $NAME; false if there is none that the scope sees. */
 bool quire_scope_find(const quire_scope *scope, const char *name, size_t length, quire_ref *ref);
 bool quire_is_reserved(const quire_manifest *manifest, const char *name);
-int32_t quire_find_symbol_text(const quire_manifest *manifest, const char *name, size_t length);
 int32_t quire_name_list_add(quire_loader *loader, quire_name_list *list, const char *name,
                             size_t length);
 

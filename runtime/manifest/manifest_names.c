@@ -33,7 +33,7 @@ bool quire_is_reserved(const quire_manifest *manifest, const char *name) {
   return quire_manifest_find_symbol(manifest, name) >= 0;
 }
 
-int32_t quire_find_symbol_text(const quire_manifest *manifest, const char *name, size_t length) {
+static int32_t find_symbol(const quire_manifest *manifest, const char *name, size_t length) {
   for (size_t i = 0; i < manifest->symbol_count; ++i) {
     if (same(manifest->symbols[i].name, name, length)) {
       return (int32_t)i;
@@ -111,7 +111,7 @@ static bool find_derived(const quire_scope *scope, const char *name, size_t leng
 
 bool quire_scope_find(const quire_scope *scope, const char *name, size_t length, quire_ref *ref) {
   if (scope->symbols) {
-    int32_t symbol = quire_find_symbol_text(scope->loader->manifest, name, length);
+    int32_t symbol = find_symbol(scope->loader->manifest, name, length);
     if (symbol >= 0) {
       ref->kind = QUIRE_REF_SYMBOL;
       ref->index = symbol;
@@ -248,7 +248,7 @@ static const char *resolve_declared(const quire_scope *scope, const quire_path_p
     return "undeclared tunable";
   }
   ref->kind = QUIRE_REF_SYMBOL;
-  ref->index = quire_find_symbol_text(manifest, name->text, name->length);
+  ref->index = find_symbol(manifest, name->text, name->length);
   return ref->index < 0 ? "unknown type symbol" : NULL;
 }
 

@@ -8,21 +8,24 @@ const quire_plan_tensor *quire_planning_tensor(const quire_planning *p, int32_t 
   return record->input >= 0 ? &p->inputs[record->input] : &p->outputs[record->output];
 }
 
-bool quire_planning_is_bound(const quire_planning *p, int32_t key) {
+/* The request gives the output side of an in-place key a buffer of its own. */
+static bool is_bound(const quire_planning *p, int32_t key) {
   const quire_manifest_key *record = &p->manifest->keys[key];
   return record->input >= 0 && record->output >= 0 && p->outputs[record->output].given &&
          p->outputs[record->output].alias < 0;
 }
 
-const quire_plan_tensor *quire_planning_working_tensor(const quire_planning *p, int32_t key) {
-  if (quire_planning_is_bound(p, key)) {
+/* The record in force for strides: an in-place tensor's output side if it has a buffer of its own.
+ */
+static const quire_plan_tensor *working_tensor(const quire_planning *p, int32_t key) {
+  if (is_bound(p, key)) {
     return &p->outputs[p->manifest->keys[key].output];
   }
   return quire_planning_tensor(p, key);
 }
 
 bool quire_planning_is_dense(const quire_planning *p, int32_t key) {
-  return quire_planning_tensor(p, key)->dense && quire_planning_working_tensor(p, key)->dense;
+  return quire_planning_tensor(p, key)->dense && working_tensor(p, key)->dense;
 }
 
 /* ---- tensors ---- */
@@ -65,7 +68,7 @@ static quire_expr_code load_shape(quire_planning *p, const quire_ref *ref, quire
     return QUIRE_EXPR_OK;
   }
   if (ref->kind == QUIRE_REF_STRIDES) {
-    const quire_plan_tensor *working = quire_planning_working_tensor(p, ref->index);
+    const quire_plan_tensor *working = working_tensor(p, ref->index);
     int64_t strides[QUIRE_MAX_RANK];
     if (working->ndim >= 0) {
       return make_list(p, working->strides, working->ndim, value);
@@ -176,7 +179,7 @@ static quire_value load_plain(quire_planning *p, const quire_ref *ref) {
     case QUIRE_REF_PRECISION:
       return text_value(p->request->precision == QUIRE_PRECISION_FAST ? "fast" : "exact");
     case QUIRE_REF_BOUND:
-      return quire_value_boolean(quire_planning_is_bound(p, ref->index));
+      return quire_value_boolean(is_bound(p, ref->index));
     case QUIRE_REF_DENSE:
       return quire_value_boolean(quire_planning_is_dense(p, ref->index));
     case QUIRE_REF_ALIASED:

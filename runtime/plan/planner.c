@@ -10,9 +10,10 @@
 #define NEW_ARRAY(arena, pointer, count) \
   ((pointer) = quire_arena_array((arena), (count), sizeof *(pointer)))
 
-quire_status quire_planning_begin(quire_planning *p, const quire_manifest *manifest,
-                                  const quire_request *request, const quire_target *target,
-                                  quire_arena *arena, quire_arena *scratch) {
+/* Allocates what the manifest's counts ask for. */
+static quire_status begin(quire_planning *p, const quire_manifest *manifest,
+                          const quire_request *request, const quire_target *target,
+                          quire_arena *arena, quire_arena *scratch) {
   *p = (quire_planning){.manifest = manifest,
                         .request = request,
                         .target = target,
@@ -47,11 +48,6 @@ static quire_status enter_layer(quire_planning *p, int layer, const quire_manife
   return QUIRE_OK;
 }
 
-quire_status quire_planning_enter_variant(quire_planning *p, int32_t variant) {
-  p->variant = variant;
-  return enter_layer(p, QUIRE_LAYER_VARIANT, &p->manifest->variants[variant].derive);
-}
-
 quire_status quire_planning_enter_pass(quire_planning *p, const quire_manifest_pass *pass) {
   return enter_layer(p, QUIRE_LAYER_PASS, &pass->derive);
 }
@@ -63,10 +59,13 @@ static quire_status begin_variant(quire_planning *p, int32_t index) {
       NEW_ARRAY(p->arena, p->passes, variant->pass_count) == NULL) {
     return quire_refuse(p, &(quire_refusal){.status = QUIRE_OUT_OF_MEMORY});
   }
-  return quire_planning_enter_variant(p, index);
+  p->variant = index;
+  return enter_layer(p, QUIRE_LAYER_VARIANT, &variant->derive);
 }
 
-quire_status quire_planning_run(quire_planning *p, quire_plan_description *description) {
+/* Runs every step. QUIRE_OK fills *description; else p->refusal tells why (except out of memory).
+ */
+static quire_status run_steps(quire_planning *p, quire_plan_description *description) {
   int32_t chosen = -1;
   QUIRE_TRY(quire_planning_read_request(p));
   QUIRE_TRY(quire_planning_read_attributes(p));
@@ -99,9 +98,9 @@ quire_status quire_plan_describe(const quire_manifest *manifest, const quire_req
   quire_arena scratch;
   quire_planning planning;
   quire_arena_init_with(&scratch, arena->allocator, block.bytes, sizeof block.bytes);
-  quire_status status = quire_planning_begin(&planning, manifest, request, target, arena, &scratch);
+  quire_status status = begin(&planning, manifest, request, target, arena, &scratch);
   if (status == QUIRE_OK) {
-    status = quire_planning_run(&planning, description);
+    status = run_steps(&planning, description);
   }
   if (status != QUIRE_OK) {
     status = quire_refusal_report(&planning, error);
@@ -119,7 +118,7 @@ static bool is_explained(const quire_planning *p, quire_status status) {
 static quire_status explain(quire_planning *p, quire_explain_format format, quire_text *out,
                             quire_error *error) {
   quire_plan_description description;
-  quire_status status = quire_planning_run(p, &description);
+  quire_status status = run_steps(p, &description);
   if (status != QUIRE_OK) {
     status = quire_refusal_report(p, error);
   }
@@ -151,8 +150,7 @@ quire_status quire_plan_explain(const quire_manifest *manifest, const quire_requ
   quire_planning planning;
   quire_arena_init(&arena, allocator);
   quire_arena_init(&scratch, allocator);
-  quire_status status =
-      quire_planning_begin(&planning, manifest, request, target, &arena, &scratch);
+  quire_status status = begin(&planning, manifest, request, target, &arena, &scratch);
   if (status == QUIRE_OK) {
     status = explain(&planning, format, out, error);
   } else {

@@ -76,15 +76,6 @@ typedef struct quire_planning {
 
 /* ---- planner.c ---- */
 
-/* Runs every step. QUIRE_OK fills *description; else p->refusal tells why (except out of memory).
- */
-quire_status quire_planning_run(quire_planning *p, quire_plan_description *description);
-/* Allocates what the manifest's counts ask for. */
-quire_status quire_planning_begin(quire_planning *p, const quire_manifest *manifest,
-                                  const quire_request *request, const quire_target *target,
-                                  quire_arena *arena, quire_arena *scratch);
-/* Makes a variant's names visible, none of them evaluated. */
-quire_status quire_planning_enter_variant(quire_planning *p, int32_t variant);
 /* Makes a pass's names visible, none of them evaluated. */
 quire_status quire_planning_enter_pass(quire_planning *p, const quire_manifest_pass *pass);
 
@@ -114,10 +105,7 @@ int64_t quire_target_limit_or_most(const quire_target *target, const char *name)
 void quire_environment_init(quire_planning *p);
 /* The record in force for a key: the input's, or a pure output's. */
 const quire_plan_tensor *quire_planning_tensor(const quire_planning *p, int32_t key);
-/* The same for strides: an in-place tensor's output side if it has a buffer of its own. */
-const quire_plan_tensor *quire_planning_working_tensor(const quire_planning *p, int32_t key);
-/* The request gives the output side of an in-place key a buffer of its own. */
-bool quire_planning_is_bound(const quire_planning *p, int32_t key);
+/* Both sides of an in-place tensor with two buffers must be dense. */
 bool quire_planning_is_dense(const quire_planning *p, int32_t key);
 
 /* ---- shapes.c, plan_shapes.c ---- */
