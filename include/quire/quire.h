@@ -7,6 +7,7 @@
 #include "quire/export.h"
 #include "quire/operators.h"
 #include "quire/plan.h"
+#include "quire/serving.h"
 #include "quire/status.h"
 #include "quire/tensor.h"
 

@@ -1,0 +1,178 @@
+/* Attention over a shared prefix equals the plain call. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "quire/quire.h"
+#include "serving_fixture.h"
+
+enum { D = 16, HQ = 4, HKV = 2, P = 8, NB = 64, COLUMNS = 16, MOST_ROWS = 128 };
+
+typedef struct shared_case {
+  const char *name;
+  int sequences, new_tokens, suffix, prefix_blocks;
+  int has_sink;
+  float softcap;
+} shared_case;
+
+static float query[MOST_ROWS][HQ * D], key[MOST_ROWS][HKV * D], value[MOST_ROWS][HKV * D];
+static float key_cache[NB][P][HKV][D], value_cache[NB][P][HKV][D], sink[HQ];
+static float plain[MOST_ROWS][HQ * D], shared[MOST_ROWS][HQ * D];
+static float plain_lse[MOST_ROWS][HQ], shared_lse[MOST_ROWS][HQ];
+static int32_t cumulative[17], past[16], table[16][COLUMNS], slots[MOST_ROWS], prefix[COLUMNS];
+
+static void fill(float *data, size_t count, randomness *source) {
+  for (size_t i = 0; i < count; ++i) {
+    data[i] = random_float(source) * 2;
+  }
+}
+
+/* A cache of sequences that share prefix_blocks, each with a suffix of its own, and a step. */
+static int64_t build(const shared_case *test, quire_cache *cache, quire_batch *batch,
+                     quire_batch_group *group) {
+  static const quire_prefix_key key_of = {{1, 2, 3, 4}};
+  int32_t ids[COLUMNS * P] = {0};
+  quire_sequence first = begin(cache, &key_of, ids, 0, 0);
+  grow(cache, first, ids, test->prefix_blocks * P);
+  quire_batch_entry entries[16];
+  for (int i = 0; i < test->sequences; ++i) {
+    ids[test->prefix_blocks * P] = i + 1;
+    entries[i] = (quire_batch_entry){0, test->new_tokens, 0, 0};
+    entries[i].sequence =
+        begin(cache, &key_of, ids, test->prefix_blocks * P + test->suffix, test->prefix_blocks * P);
+    if (test->suffix > 0) {
+      grow(cache, entries[i].sequence, ids + test->prefix_blocks * P, test->suffix + i % 3);
+    }
+    MUST(quire_sequence_append(cache, entries[i].sequence, test->new_tokens, error));
+  }
+  MUST(quire_sequence_free(cache, first, error));
+  int64_t tokens = 0;
+  MUST(quire_cache_shared_prefix(cache, entries, (size_t)test->sequences, &tokens, error));
+  assert_true(tokens >= (int64_t)test->prefix_blocks * P);
+  batch->row_capacity = MOST_ROWS;
+  batch->sequence_capacity = 16;
+  batch->cumulative_sequence_length = cumulative;
+  batch->past_seqlens = past;
+  batch->groups = group;
+  batch->group_count = 1;
+  MUST(quire_batch_build(cache, entries, (size_t)test->sequences, batch, error));
+  return batch->rows;
+}
+
+static void run(quire_device *device, const shared_case *test, bool is_shared) {
+  quire_cache_group blocks;
+  quire_cache_options options = options_of(&blocks, NB, P);
+  options.sequence_limit = 16;
+  quire_cache *cache = make_cache_with(&options);
+  quire_batch batch;
+  quire_batch_init(&batch);
+  quire_batch_group group = {&table[0][0], COLUMNS, slots, is_shared ? prefix : NULL, -1};
+  const int64_t prefix_tokens = is_shared ? (int64_t)test->prefix_blocks * P : 0;
+  batch.prefix_tokens = prefix_tokens;
+  const int64_t rows = build(test, cache, &batch, &group);
+  const int64_t query_shape[] = {rows, HQ * D}, key_shape[] = {rows, HKV * D};
+  const int64_t cache_shape[] = {NB, P, HKV, D}, table_shape[] = {test->sequences, COLUMNS};
+  const int64_t count[] = {test->sequences}, count_and_one[] = {test->sequences + 1};
+  const int64_t row_shape[] = {rows}, lse_shape[] = {rows, HQ}, sink_shape[] = {HQ};
+  const int64_t prefix_shape[] = {1, test->prefix_blocks};
+  quire_shared_prefix_args args;
+  quire_shared_prefix_args_init(&args);
+  quire_paged_attention_args *call = &args.attention;
+  call->query = (quire_tensor){query, 0, QUIRE_FLOAT32, 2, query_shape, NULL};
+  call->key = (quire_tensor){key, 0, QUIRE_FLOAT32, 2, key_shape, NULL};
+  call->value = (quire_tensor){value, 0, QUIRE_FLOAT32, 2, key_shape, NULL};
+  call->key_cache = (quire_tensor){key_cache, 0, QUIRE_FLOAT32, 4, cache_shape, NULL};
+  call->value_cache = (quire_tensor){value_cache, 0, QUIRE_FLOAT32, 4, cache_shape, NULL};
+  call->cumulative_sequence_length =
+      (quire_tensor){cumulative, 0, QUIRE_INT32, 1, count_and_one, NULL};
+  call->past_seqlens = (quire_tensor){past, 0, QUIRE_INT32, 1, count, NULL};
+  call->block_table = (quire_tensor){table, 0, QUIRE_INT32, 2, table_shape, NULL};
+  call->slot_mapping = (quire_tensor){slots, 0, QUIRE_INT32, 1, row_shape, NULL};
+  if (test->has_sink) {
+    call->head_sink = (quire_tensor){sink, 0, QUIRE_FLOAT32, 1, sink_shape, NULL};
+  }
+  call->softcap = test->softcap;
+  call->num_heads = HQ;
+  call->kv_num_heads = HKV;
+  call->output = (quire_tensor){is_shared ? shared : plain, 0, QUIRE_FLOAT32, 2, query_shape, NULL};
+  call->softmax_lse =
+      (quire_tensor){is_shared ? shared_lse : plain_lse, 0, QUIRE_FLOAT32, 2, lse_shape, NULL};
+  if (is_shared) {
+    args.prefix_table = (quire_tensor){prefix, 0, QUIRE_INT32, 2, prefix_shape, NULL};
+    args.prefix_tokens = prefix_tokens;
+    MUST(quire_shared_prefix_scratch(&args, &args.scratch_bytes, error));
+    args.scratch = aligned_alloc(64, args.scratch_bytes);
+    assert_non_null(args.scratch);
+    MUST(quire_shared_prefix_attention(device, &args, error));
+    args.scratch_bytes -= 1;
+    assert_int_equal(quire_shared_prefix_attention(device, &args, NULL), QUIRE_BAD_REQUEST);
+    free(args.scratch);
+  } else {
+    MUST(quire_paged_attention(device, call, error));
+  }
+  quire_cache_release(cache);
+}
+
+static void near(const char *name, const char *what, const float *got, const float *want,
+                 size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    const double limit = 1e-5 * fabs((double)want[i]) + 1e-5;
+    if (!(fabs((double)got[i] - (double)want[i]) <= limit)) {
+      fail_msg("%s: %s %zu is %.9g, plain %.9g", name, what, i, (double)got[i], (double)want[i]);
+    }
+  }
+}
+
+static void equals_the_plain_call(void **state) {
+  (void)state;
+  static const shared_case table_of_cases[] = {
+      {"decode", 12, 1, 5, 6, 0, 0},       {"two rows, fewer than 8", 2, 1, 3, 4, 0, 0},
+      {"no suffix yet", 4, 1, 0, 6, 0, 0}, {"verification of drafts", 8, 4, 5, 6, 0, 0},
+      {"chunks", 6, 20, 2, 3, 0, 0},       {"more rows than the prefix has", 6, 20, 2, 1, 0, 0},
+      {"sink", 12, 1, 5, 6, 1, 0},         {"softcap and sink", 5, 3, 5, 6, 1, 2},
+  };
+  quire_context *context = NULL;
+  quire_device *device = NULL;
+  MUST(quire_context_create(NULL, &context, error));
+  MUST(quire_device_open(context, "cpu", NULL, &device, error));
+  for (size_t i = 0; i < sizeof table_of_cases / sizeof table_of_cases[0]; ++i) {
+    const shared_case *test = &table_of_cases[i];
+    randomness source = {7 + i};
+    fill(&query[0][0], sizeof query / sizeof(float), &source);
+    fill(&key[0][0], sizeof key / sizeof(float), &source);
+    fill(&value[0][0], sizeof value / sizeof(float), &source);
+    fill(&key_cache[0][0][0][0], sizeof key_cache / sizeof(float), &source);
+    fill(&value_cache[0][0][0][0], sizeof value_cache / sizeof(float), &source);
+    fill(sink, HQ, &source);
+    run(device, test, false);
+    run(device, test, true); /* stores the same keys again */
+    const size_t rows = (size_t)(test->sequences * test->new_tokens);
+    near(test->name, "output", &shared[0][0], &plain[0][0], rows * HQ * D);
+    near(test->name, "softmax_lse", &shared_lse[0][0], &plain_lse[0][0], rows * HQ);
+  }
+  quire_device_release(device);
+  quire_context_release(context);
+}
+
+static void refuses_what_it_cannot(void **state) {
+  (void)state;
+  quire_shared_prefix_args args;
+  quire_shared_prefix_args_init(&args);
+  size_t bytes = 0;
+  assert_int_equal(quire_shared_prefix_scratch(NULL, &bytes, NULL), QUIRE_BAD_REQUEST);
+  assert_int_equal(quire_shared_prefix_scratch(&args, &bytes, NULL), QUIRE_BAD_RANK);
+  assert_int_equal(quire_shared_prefix_attention(NULL, &args, NULL), QUIRE_BAD_REQUEST);
+  const int64_t huge[] = {INT32_MAX, INT64_MAX / 4};
+  args.attention.query = (quire_tensor){query, 0, QUIRE_FLOAT32, 2, huge, NULL};
+  args.attention.num_heads = 1;
+  assert_int_equal(quire_shared_prefix_scratch(&args, &bytes, NULL), QUIRE_LIMIT);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(equals_the_plain_call),
+      cmocka_unit_test(refuses_what_it_cannot),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
