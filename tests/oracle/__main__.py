@@ -1,4 +1,4 @@
-"""python -m oracle verify FOLDER...: recomputes the expected outputs of case files."""
+"""Case files: recomputes the expected outputs of some (verify), or makes the oracle's own (make)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from oracle.case_file import read_case
+from oracle.case_file import read_case, write_case
 from oracle.compare import difference
+from oracle.named_cases import FOLDERS
 from oracle.operators import compute
 
 
@@ -23,11 +24,23 @@ def verify(path: Path) -> str | None:
     return None
 
 
+def make(root: Path) -> int:
+    for folder, cases_of in FOLDERS.items():
+        (root / folder).mkdir(parents=True, exist_ok=True)
+        for name, case in cases_of().items():
+            case.note = name.replace("_", " ")
+            write_case(root / folder / f"{name}.safetensors", case)
+    return 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m oracle", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("verify").add_argument("folders", nargs="+", type=Path)
+    commands.add_parser("make").add_argument("root", type=Path)
     arguments = parser.parse_args()
+    if arguments.command == "make":
+        return make(arguments.root)
     checked = failed = refusals = 0
     for folder in arguments.folders:
         for path in sorted(folder.rglob("*.safetensors")) if folder.is_dir() else [folder]:

@@ -25,7 +25,8 @@ class Convolution:
         self.pooled = "state_pool" in case.inputs
 
     def channels_first(self, array: np.ndarray) -> np.ndarray:
-        return np.swapaxes(array, -1, -2) if self.last else array
+        """Turns there, and back."""
+        return np.ascontiguousarray(np.swapaxes(array, -1, -2)) if self.last else array
 
     def spans(self) -> list[tuple[int, int, int]]:
         """(batch row, first token, one past the last) of every sequence."""
@@ -76,7 +77,7 @@ def compute(case: Case) -> dict[str, Tensor]:
             padded = np.concatenate([call.past(n), call.input[row, :, first:last]], axis=1)
             output[row, :, first:last] = call.convolve(padded)
             count = max(1, min(call.slots, last - first))
-            for back in range(count):  # the newest state is the last slot
+            for back in reversed(range(count)):  # the newest state is the last slot
                 end = padded.shape[1] - back
                 state = padded[:, end - call.length : end]
                 slot = call.slots - 1 - back

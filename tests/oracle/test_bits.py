@@ -98,6 +98,28 @@ def linear_case(dtype: str, op: str = "com.microsoft.LinearAttention") -> Case:
     return case
 
 
+def conv_case(dtype: str, op: str = "com.microsoft.CausalConvWithState") -> Case:
+    rng = np.random.default_rng(SEED)
+    batch, channels, tokens, taps = 3, 150, 37, 4
+    case = Case(op, {"activation": "silu"})
+    case.inputs = {
+        "input": normal(rng, (batch, channels, tokens), dtype),
+        "weight": normal(rng, (channels, 1, taps), dtype),
+        "bias": normal(rng, (channels,), dtype),
+        "past_state": normal(rng, (batch, channels, taps - 1), dtype),
+    }
+    return case
+
+
+def channels_last(case: Case) -> Case:
+    """The same call in the other layout."""
+    turned = copy.deepcopy(case)
+    turned.attributes["channels_last"] = 1
+    for name in ("input", "past_state"):
+        turned.inputs[name].data = np.ascontiguousarray(np.swapaxes(case.inputs[name].data, 1, 2))
+    return turned
+
+
 def merge_case(dtype: str) -> Case:
     rng = np.random.default_rng(SEED)
     case = Case("quire.MergeAttentionStates")
@@ -113,6 +135,9 @@ CALLS: dict[str, Callable[[str], Case]] = {
     "paged_decode": decode_case,
     "linear_attention": linear_case,
     "onnx_linear_attention": lambda dtype: linear_case(dtype, "ai.onnx.LinearAttention"),
+    "causal_conv": conv_case,
+    "causal_conv_last": lambda dtype: channels_last(conv_case(dtype)),
+    "onnx_causal_conv": lambda dtype: conv_case(dtype, "ai.onnx.CausalConvWithState"),
     "merge_attention_states": merge_case,
 }
 
@@ -148,6 +173,7 @@ def row_alone(names: list[str]) -> Callable[[Case, int], tuple[Case, slice]]:
 
 DECODE_ROWS = ["query", "page_table", "context_lengths"]
 LINEAR_ROWS = ["query", "key", "value", "past_state", "decay", "beta"]
+CONV_ROWS = ["input", "past_state"]
 MERGE_ROWS = ["output_a", "softmax_lse_a", "output_b", "softmax_lse_b"]
 ALONE: dict[str, tuple[int, Callable[[Case, int], tuple[Case, slice]]]] = {
     "paged_attention": (5, paged_alone),
@@ -155,6 +181,9 @@ ALONE: dict[str, tuple[int, Callable[[Case, int], tuple[Case, slice]]]] = {
     "paged_decode": (4, row_alone(DECODE_ROWS)),
     "linear_attention": (3, row_alone(LINEAR_ROWS)),
     "onnx_linear_attention": (3, row_alone(LINEAR_ROWS)),
+    "causal_conv": (3, row_alone(CONV_ROWS)),
+    "causal_conv_last": (3, row_alone(CONV_ROWS)),
+    "onnx_causal_conv": (3, row_alone(CONV_ROWS)),
     "merge_attention_states": (4, row_alone(MERGE_ROWS)),
 }
 
@@ -301,3 +330,30 @@ def test_linear_attention_cut(dtype: str, layout: str, tmp_path: Path) -> None:
             outputs.append(got["output"].data)
         joined = Tensor(whole["output"].dtype, np.concatenate(outputs, axis=1))
         assert_same_bits({"output": joined, "present_state": past}, whole, f"cut at {cut}")
+
+
+@every_dtype
+@pytest.mark.parametrize("dilation", [1, 2])
+def test_causal_conv_cut(dtype: str, dilation: int, tmp_path: Path) -> None:
+    """NU-11: a call may be cut anywhere, in any element type, and in either layout."""
+    case = conv_case(dtype)
+    case.attributes["dilation"] = dilation
+    past = np.tile(case.inputs["past_state"].data, (1, 1, dilation))
+    case.inputs["past_state"] = Tensor(dtype, past)
+    whole = run_case(tmp_path, "whole", case)
+    tokens = case.inputs["input"].shape[2]
+    for cut in (1, 2, 5, 20, tokens - 1):
+        state, outputs = case.inputs["past_state"], []
+        for first, last in ((0, cut), (cut, tokens)):
+            part = copy.deepcopy(case)
+            data = case.inputs["input"].data[:, :, first:last]
+            part.inputs["input"].data = np.ascontiguousarray(data)
+            part.inputs["past_state"] = state
+            got = run_case(tmp_path, "part", channels_last(part) if cut % 2 else part)
+            if cut % 2:
+                for tensor in got.values():
+                    tensor.data = np.ascontiguousarray(np.swapaxes(tensor.data, 1, 2))
+            state = got["present_state"]
+            outputs.append(got["output"].data)
+        joined = Tensor(dtype, np.concatenate(outputs, axis=2))
+        assert_same_bits({"output": joined, "present_state": state}, whole, f"cut at {cut}")

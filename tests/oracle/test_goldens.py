@@ -158,6 +158,64 @@ def test_linear(row: tuple[str, str, list[float], list[float], list[float]]) -> 
     np.testing.assert_allclose(got["present_state"].value.ravel(), state, rtol=1e-12)
 
 
+Conv = tuple[str, dict[str, Any], dict[str, Tensor], list[float], list[float]]
+RAGGED = Tensor.integers([0, 2, 3])
+POOL = {
+    "state_pool": f64([[[1, 2]], [[7, 8]], [[0, 0]]]),
+    "read_indices": Tensor.integers([0, -1]),
+    "write_indices": Tensor.integers([1, 2]),
+}
+CONV_ROWS: list[Conv] = [
+    ("CC-G1", {}, {"past_state": f64([[[1, 2]]])}, [321.5, 432.5, 543.5], [4, 5]),
+    ("CC-G2", {}, {}, [300.5, 430.5, 543.5], [4, 5]),
+    (
+        "CC-G3",
+        {"dilation": 2},
+        {"past_state": f64([[[1, 2, 3, 4]]]), "input": f64([[[5, 6]]])},
+        [531.5, 642.5],
+        [3, 4, 5, 6],
+    ),
+    (
+        "CC-G4",
+        {"state_window": 4},
+        {"past_state": f64([[[[9, 9]]]] * 3 + [[[[1, 2]]]])},
+        [321.5, 432.5, 543.5],
+        [0, 0, 2, 3, 3, 4, 4, 5],
+    ),
+    (
+        "CC-G5",
+        {"activation": "silu"},
+        {"weight": f64([[[0, 0, 1]]]), "bias": f64([0]), "input": f64([[[1, -2]]])},
+        [0.7310585786, -0.2384058440],
+        [1, -2],
+    ),
+    (
+        "CC-G6",
+        {},
+        {"cu_seqlens": RAGGED, "past_state": f64([[[1, 2]], [[7, 8]]])},
+        [321.5, 432.5, 587.5],
+        [3, 4, 8, 5],
+    ),
+    ("CC-G7", {}, {"cu_seqlens": RAGGED, **POOL}, [321.5, 432.5, 500.5], [1, 2, 3, 4, 0, 5]),
+]
+
+
+@pytest.mark.parametrize("row", CONV_ROWS, ids=lambda row: row[0])
+def test_convolution(row: Conv) -> None:
+    _, attributes, inputs, output, state = row
+    case = Case("com.microsoft.CausalConvWithState", dict(attributes))
+    case.inputs = {
+        "input": f64([[[3, 4, 5]]]),
+        "weight": f64([[[1, 10, 100]]]),
+        "bias": f64([0.5]),
+        **inputs,
+    }
+    got = compute(case)
+    name = "state_pool_out" if "state_pool" in inputs else "present_state"
+    np.testing.assert_allclose(got["output"].value.ravel(), output, rtol=1e-9)
+    assert got[name].value.ravel().tolist() == state
+
+
 def test_one_rounding_to_bf16() -> None:
     """A tie of bfloat16 that float32 cannot see; NaN, infinities, overflow, subnormals."""
     tie = 1 + 2.0**-8

@@ -1,0 +1,133 @@
+"""The case files that the oracle itself makes: python -m oracle make tests/data/cases.
+
+Their names say what they show. Random numbers have fixed seeds, so the files can be made again.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from oracle import causal_conv_cases
+from oracle.case_file import Case
+from oracle.generate import normal
+from oracle.tensors import Tensor
+
+SEED = 20240611
+
+
+def refused(case: Case, status: str) -> Case:
+    case.expect, case.tolerance, case.outputs = {}, {}, None
+    case.error = status
+    return case
+
+
+# ---- CausalConvWithState ----
+
+
+def conv(dtype: str, channels: int, tokens: int, taps: int = 4, batch: int = 2, last: bool = False,
+         op: str = "com.microsoft.CausalConvWithState", **attributes: Any) -> Case:  # fmt: skip
+    rng = np.random.default_rng(SEED + channels + 1000 * tokens)
+    case = Case(op, dict(attributes))
+    if last:
+        case.attributes["channels_last"] = 1
+    length = (taps - 1) * int(attributes.get("dilation", 1))
+    shape = (batch, tokens, channels) if last else (batch, channels, tokens)
+    state = (batch, length, channels) if last else (batch, channels, length)
+    window = int(attributes.get("state_window", 0))
+    case.inputs = {
+        "input": normal(rng, shape, dtype),
+        "weight": normal(rng, (channels, 1, taps), dtype, 0.5),
+        "bias": normal(rng, (channels,), dtype),
+        "past_state": normal(rng, (window, *state) if window else state, dtype),
+    }
+    return case
+
+
+def without(case: Case, *names: str) -> Case:
+    for name in names:
+        del case.inputs[name]
+    return case
+
+
+def ragged(case: Case, lengths: list[int]) -> Case:
+    """Rows of the batch become sequences along the token axis; channels last."""
+    data = case.inputs["input"].data
+    case.inputs["input"].data = np.ascontiguousarray(data[:1, : sum(lengths)])
+    case.inputs["cu_seqlens"] = Tensor.integers(np.cumsum([0, *lengths]))
+    return case
+
+
+def pooled(case: Case, slots: int, reads: list[int], writes: Any) -> Case:
+    state = case.inputs.pop("past_state")
+    shape = (slots, *state.shape[-2:])
+    case.inputs["state_pool"] = normal(np.random.default_rng(SEED), shape, state.dtype)
+    case.inputs["read_indices"] = Tensor.integers(reads)
+    case.inputs["write_indices"] = Tensor.integers(writes)
+    return case
+
+
+def poisoned() -> Case:
+    """CC-E8: channel 3 is NaN, channel 5 has an infinite weight on zeros."""
+    case = conv("F32", 20, 9, last=True)
+    case.inputs["input"].data[:, :, 3] = np.nan
+    case.inputs["input"].data[:, :, 5] = 0
+    case.inputs["weight"].data[5, 0, 1] = np.inf
+    case.inputs["weight"].data[7] = np.inf
+    case.inputs["past_state"].data[0, :, 11] = [np.nan, np.inf, -np.inf]
+    return case
+
+
+def conv_cases() -> dict[str, Case]:
+    strict = "ai.onnx.CausalConvWithState"
+    legal = {
+        "decode_f32": conv("F32", 130, 1, activation="silu"),
+        "decode_f16": conv("F16", 130, 1, activation="silu"),
+        "decode_bf16_last": conv("BF16", 130, 1, last=True, activation="silu"),
+        "prefill_f32": conv("F32", 37, 70, activation="silu"),
+        "prefill_f16_last": conv("F16", 300, 19, last=True, activation="swish"),
+        "prefill_bf16": conv("BF16", 9, 100),
+        "few_tokens": conv("F32", 35, 7),
+        "no_past_no_bias": without(conv("F32", 16, 21), "past_state", "bias"),
+        "short_input_no_past": without(conv("F32", 16, 2, taps=7), "past_state"),
+        "one_tap": conv("F16", 16, 5, taps=1),
+        "dilation_3": conv("F32", 16, 33, dilation=3),
+        "dilation_3_last": conv("F32", 16, 33, dilation=3, last=True),
+        "taps_70": conv("F32", 5, 40, taps=70),
+        "no_tokens": conv("F32", 6, 0),
+        "no_channels": conv("F32", 0, 3),
+        "window_5_tokens_2": conv("F32", 20, 2, state_window=5),
+        "window_3_tokens_5_last": conv("F16", 20, 5, last=True, state_window=3),
+        "ragged": ragged(conv("F32", 40, 30, batch=4, last=True), [1, 20, 0, 5]),
+        "pool": pooled(conv("F32", 40, 3, batch=3), 6, [0, -1, 4], [0, 2, -1]),
+        "pool_window_over_read": pooled(
+            ragged(conv("F32", 12, 8, batch=2, last=True, state_window=3), [2, 4]),
+            8, [1, 5], [[0, 1, 2], [5, 5, 6]],
+        ),
+        "poison": poisoned(),
+        "strict_silu": conv("F32", 12, 9, op=strict, activation="silu"),
+        "strict_f16_decode": conv("F16", 12, 1, op=strict),
+    }  # fmt: skip
+    cases = {name: causal_conv_cases.finish(case) for name, case in legal.items()}
+    short = copy.deepcopy(conv("F32", 16, 4))
+    short.inputs["past_state"].data = short.inputs["past_state"].data[:, :, 1:]
+    no_taps = without(conv("F32", 4, 4), "past_state")
+    no_taps.inputs["weight"].data = no_taps.inputs["weight"].data[:, :, :0]
+    clash = pooled(conv("F32", 8, 3), 4, [0, 1], [2, 2])
+    steal = pooled(conv("F32", 8, 3), 4, [0, 1], [1, 2])
+    cases |= {
+        "bad_ndim_2": refused(conv("F32", 4, 4, ndim=2), "UNSUPPORTED"),
+        "bad_activation": refused(conv("F32", 4, 4, activation="relu"), "BAD_ATTRIBUTE"),
+        "bad_state_length": refused(short, "BAD_SHAPE"),
+        "bad_taps_zero": refused(no_taps, "BAD_SHAPE"),
+        "bad_slot_written_twice": refused(clash, "BAD_VALUE"),
+        "bad_slot_read_by_another": refused(steal, "BAD_VALUE"),
+        "bad_lengths": refused(ragged(conv("F32", 4, 9, last=True), [3, -1]), "BAD_VALUE"),
+    }
+    return cases
+
+
+FOLDERS: dict[str, Callable[[], dict[str, Case]]] = {"causal_conv": conv_cases}
