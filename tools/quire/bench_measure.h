@@ -10,17 +10,24 @@
 /* Microseconds. */
 typedef struct bench_times {
   double median, low, high, least; /* low and high: 10th and 90th percentile */
+  double others;                   /* processors' worth of work that other programs did meanwhile */
   size_t samples;
 } bench_times;
+
+typedef struct bench_budget {
+  double seconds;  /* of timed runs */
+  double patience; /* seconds to wait for a moment when no other program works */
+} bench_budget;
 
 /* One run of what is measured; *nanoseconds is what counts of it. */
 typedef quire_status bench_run_function(void *user, uint64_t *nanoseconds, quire_error *error);
 
 /*
- * Warms up (three runs and 50 ms at least), then runs for `seconds`, seven times at least. `label`
- * is shown on standard error while it is a terminal.
+ * Warms up (three runs and 50 ms at least), then runs for `seconds`, seven times at least. With
+ * patience it waits for a quiet moment first, and measures again as long as it was not one; the
+ * quietest attempt counts. `label` is shown on standard error while it is a terminal.
  */
-quire_status quire_bench_measure(bench_run_function *run, void *user, double seconds,
+quire_status quire_bench_measure(bench_run_function *run, void *user, const bench_budget *budget,
                                  const char *label, bench_times *times, quire_error *error);
 
 /* Shows what is being done, or (NULL) clears the line; nothing unless standard error is a terminal.

@@ -16,8 +16,9 @@ enum { LONGEST_CASES = 16 * 1024 * 1024, MOST_SETS = 1024 };
 
 typedef struct bench_options {
   int is_json, is_list;
-  int64_t threads, milliseconds;
+  int64_t threads;
   const char *isa, *cases, *mode, *seconds;
+  int64_t patience;
   quire_text_list dtypes;
 } bench_options;
 
@@ -57,6 +58,13 @@ static const quire_option bench_table[] = {
      .offset = offsetof(bench_options, seconds),
      .value_name = "S",
      .help = "time for each figure (default: 0.5)"},
+    {.name = "--patience",
+     .kind = QUIRE_OPTION_NUMBER,
+     .offset = offsetof(bench_options, patience),
+     .value_name = "S",
+     .minimum = 0,
+     .maximum = 3600,
+     .help = "seconds to wait, for each figure, until no other program works"},
     {.name = "--cases",
      .kind = QUIRE_OPTION_TEXT,
      .offset = offsetof(bench_options, cases),
@@ -70,7 +78,7 @@ typedef struct bench_state {
   quire_device_facts facts;
   bench_case_list cases;
   bench_probe probe;
-  double seconds;
+  bench_budget budget;
   json_t *results; /* with --json */
 } bench_state;
 
@@ -122,18 +130,20 @@ static void print_head(const bench_state *state) {
 
 static void print_figure(const bench_figure *figure) {
   const bench_times *times = &figure->times;
-  printf("%-8s %-28s %-5s %-5s %10.1f %10.1f .. %-10.1f %10.1f %7.1f %8.1f %10.1f %5.0f%%\n",
+  printf("%-8s %-28s %-5s %-5s %10.1f %10.1f .. %-10.1f %10.1f %7.1f %8.1f %10.1f %5.0f%%%s\n",
          figure->item->workload, figure->item->name, figure->dtype,
          figure->is_cold ? "cold" : "warm", times->median, times->low, times->high, times->least,
          figure->bytes / times->median / 1000, figure->flops / times->median / 1000,
-         limit_of(figure), 100 * limit_of(figure) / times->median);
+         limit_of(figure), 100 * limit_of(figure) / times->median,
+         times->others > 0.1 ? "  busy" : "");
   (void)fflush(stdout);
 }
 
 static json_t *figure_json(const bench_state *state, const bench_figure *figure) {
   const bench_times *times = &figure->times;
   return json_pack(
-      "{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:f, s:f, s:f, s:f, s:I, s:f, s:f, s:f, s:f, s:f}",
+      "{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:f, s:f, s:f, s:f, s:I, s:f, s:f, s:f, s:f, s:f, "
+      "s:f}",
       "workload", figure->item->workload, "case", figure->item->name, "model", figure->item->model,
       "dtype", figure->dtype, "mode", figure->is_cold ? "cold" : "warm", "isa", state->facts.isa,
       "threads", (json_int_t)state->facts.threads, "sets", (json_int_t)figure->sets, "median_us",
@@ -158,7 +168,7 @@ static quire_status measure(bench_state *state, bench_figure *figure, quire_erro
   figure->bytes = quire_bench_program_bytes(&program);
   figure->flops = quire_bench_program_flops(&program);
   find_limits(state, &program, figure);
-  status = quire_bench_measure(run_program, &program, state->seconds, label, &figure->times, error);
+  status = quire_bench_measure(run_program, &program, &state->budget, label, &figure->times, error);
   quire_bench_program_release(&program);
   if (status == QUIRE_OK && state->results) {
     (void)json_array_append_new(state->results, figure_json(state, figure));
@@ -310,9 +320,11 @@ static const char *take_file(quire_text_list *words, const char *cases) {
 static quire_status bench(const bench_options *options, quire_text_list *words,
                           quire_error *error) {
   const quire_call_options call_options = {.threads = options->threads, .isa = options->isa};
-  bench_state state = {.options = options,
-                       .seconds = options->seconds ? strtod(options->seconds, NULL) : 0.5};
-  if (!(state.seconds > 0) || state.seconds > 3600) {
+  bench_state state = {
+      .options = options,
+      .budget = {.seconds = options->seconds ? strtod(options->seconds, NULL) : 0.5,
+                 .patience = (double)options->patience}};
+  if (!(state.budget.seconds > 0) || state.budget.seconds > 3600) {
     return quire_failure_set(error, QUIRE_BAD_REQUEST, "--seconds must be above 0, at most 3600");
   }
   quire_status status = load_cases(&state, take_file(words, options->cases), error);
