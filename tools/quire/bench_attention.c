@@ -47,7 +47,7 @@ double quire_bench_attention_bytes(const bench_attention *item, quire_dtype dtyp
 /* Blocks are given out in random order, each sequence's row of the table filled from the left. */
 static void fill_table(bench_builder *builder, const bench_attention *item, int64_t columns,
                        int64_t blocks, int32_t *table) {
-  int32_t *order = malloc((size_t)blocks * sizeof *order);
+  int32_t *order = calloc((size_t)blocks + 1, sizeof *order);
   if (!order || !table) {
     free(order);
     return;

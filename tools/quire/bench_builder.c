@@ -24,7 +24,7 @@ void quire_bench_begin(bench_builder *builder, const quire_session *session, con
   }
   layers->slot_count = quire_operator_slot_count(layers->op);
   layers->tensors = calloc(sets * layers->slot_count, sizeof *layers->tensors);
-  layers->shapes = calloc(2 * BENCH_MOST_INPUTS, sizeof *layers->shapes);
+  layers->shapes = calloc((size_t)2 * BENCH_MOST_INPUTS, sizeof *layers->shapes);
   if (!layers->tensors || !layers->shapes) {
     fail(builder, QUIRE_OUT_OF_MEMORY, "no memory for tensors");
   }

@@ -37,14 +37,15 @@ static int64_t number(reader *from, const char *field, int64_t minimum, int64_t 
   return json_integer_value(value);
 }
 
-static void text(reader *from, const char *field, const char *absent, char out[BENCH_TEXT_SIZE]) {
+static void short_text(reader *from, const char *field, const char *absent,
+                       char out[BENCH_TEXT_SIZE]) {
   const json_t *value = json_object_get(from->object, field);
   const char *found = value ? json_string_value(value) : absent;
   if (!found || strlen(found) >= BENCH_TEXT_SIZE) {
     fail(from, field, "must be a short text");
     found = "";
   }
-  strcpy(out, found);
+  memcpy(out, found, strlen(found) + 1);
 }
 
 static void dtypes(reader *from, const char *field, bench_case *item) {
@@ -188,20 +189,20 @@ static void by_operator(reader *from, bench_case *item) {
 
 static quire_status parse_case(const json_t *object, bench_case *item, quire_error *error) {
   reader from = {.object = object, .name = "", .error = error};
-  text(&from, "case", NULL, item->name);
+  short_text(&from, "case", NULL, item->name);
   from.name = item->name;
-  text(&from, "workload", "", item->workload);
-  text(&from, "model", "", item->model);
+  short_text(&from, "workload", "", item->workload);
+  short_text(&from, "model", "", item->model);
   item->states = number(&from, "states", 1, 1);
   by_operator(&from, item);
   return from.status;
 }
 
-quire_status quire_bench_cases_parse(const char *source, size_t length, bench_case_list *list,
+quire_status quire_bench_cases_parse(const char *text, size_t length, bench_case_list *list,
                                      quire_error *error) {
   json_error_t fault;
   *list = (bench_case_list){0};
-  json_t *root = json_loadb(source, length, JSON_REJECT_DUPLICATES, &fault);
+  json_t *root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &fault);
   const json_t *cases = json_object_get(root, "cases");
   const size_t count = json_array_size(cases);
   quire_status status = QUIRE_OK;

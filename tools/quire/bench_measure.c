@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -60,19 +61,18 @@ typedef struct load {
 } load;
 
 static load load_now(void) {
+  char line[256] = "";
   struct timespec own = {0};
-  unsigned long long ticks[8] = {0};
   load result = {.at = (double)quire_clock_nanoseconds() * 1e-9};
   FILE *file = fopen("/proc/stat", "r");
   const long rate = sysconf(_SC_CLK_TCK);
-  if (file && rate > 0 &&
-      fscanf(file, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &ticks[0], &ticks[1], &ticks[2],
-             &ticks[3], &ticks[4], &ticks[5], &ticks[6], &ticks[7]) == 8) {
-    /* All but the idle ones and those that wait for a disk. */
-    result.busy =
-        (double)(ticks[0] + ticks[1] + ticks[2] + ticks[5] + ticks[6] + ticks[7]) / (double)rate;
-  }
   if (file) {
+    char *rest = fgets(line, sizeof line, file) && !strncmp(line, "cpu ", 4) ? line + 4 : NULL;
+    for (int column = 0; rest && rate > 0 && column < 8; ++column) {
+      const double ticks = (double)strtoull(rest, &rest, 10);
+      /* The third and fourth are idle, or wait for a disk. */
+      result.busy += column == 3 || column == 4 ? 0 : ticks / (double)rate;
+    }
     (void)fclose(file);
   }
   if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &own) == 0) {

@@ -7,8 +7,9 @@
 
 #include "quire/tensor.h"
 
-/* Zeroed memory, aligned to 2 MiB; NULL if there is none. Give back with the same size. */
-void *quire_bench_memory_new(size_t bytes);
+/* Zeroed memory of the wanted bytes, aligned to 2 MiB; NULL if there is none. Give back with the
+ * same size. */
+void *quire_bench_memory_new(size_t wanted);
 void quire_bench_memory_release(void *memory, size_t bytes);
 
 /* What the system says about 2 MiB pages: "always", "madvise", "never", "unknown". */

@@ -5,6 +5,9 @@
  */
 #include "bench_probe.h"
 
+/* Elements, counted like what they are compared with. */
+#define LANES ((size_t)WIDTH)
+
 #define REPEAT(M) M(0) M(1) M(2) M(3) M(4) M(5) M(6) M(7)
 #define REPEAT_MORE(M) REPEAT(M) M(8) M(9) M(10) M(11)
 
@@ -23,7 +26,7 @@ static float read_all(const float *data, size_t count) {
 #define STEP(k) sum##k = ADD(sum##k, LOAD(data + i + (k)*WIDTH));
 #define END(k) total = ADD(total, sum##k);
   REPEAT(BEGIN)
-  for (size_t i = 0; i + 8 * WIDTH <= count; i += 8 * WIDTH) {
+  for (size_t i = 0; i + 8 * LANES <= count; i += 8 * LANES) {
     REPEAT(STEP)
   }
   VECTOR total = SPREAD(0.0f);
@@ -37,7 +40,7 @@ static float read_all(const float *data, size_t count) {
 static void update_all(float *data, size_t count) {
   const VECTOR factor = SPREAD(1.0000001f);
 #define STEP(k) STORE(data + i + (k)*WIDTH, MULTIPLY(factor, LOAD(data + i + (k)*WIDTH)));
-  for (size_t i = 0; i + 8 * WIDTH <= count; i += 8 * WIDTH) {
+  for (size_t i = 0; i + 8 * LANES <= count; i += 8 * LANES) {
     REPEAT(STEP)
   }
 #undef STEP

@@ -68,6 +68,8 @@ static const struct {
       .is_packed = 1}},
 };
 
+enum { VARIATIONS = sizeof variations / sizeof *variations };
+
 static const struct {
   int operators;
   const char *name;
@@ -134,13 +136,13 @@ static quire_status compare_all(quire_context *context, const bits_options *opti
   const quire_dtype dtype = dtypes[!strcmp(type, "f16") ? 1 : !strcmp(type, "bf16") ? 2 : 0];
   bits_rows plain = {0};
   bits_rows rows;
-  for (size_t v = 0; v < sizeof variations / sizeof *variations; ++v) {
+  for (size_t v = 0; v < VARIATIONS; ++v) {
     const bits_variation *how = &variations[v].how;
     int is_absent = 0;
     if (!(variations[v].operators & operators[which].operators)) {
       continue;
     }
-    quire_bench_progress(how->name, (double)v / (double)(sizeof variations / sizeof *variations));
+    quire_bench_progress(how->name, (double)v / (double)VARIATIONS);
     const quire_status status =
         run_variation(context, options, operators[which].run, dtype, how, &rows, &is_absent, error);
     quire_bench_progress(NULL, 0);

@@ -186,7 +186,7 @@ static int64_t piece(int64_t fresh, int64_t first, int is_cut) {
   if (fresh <= 8) {
     return 1;
   }
-  return fresh - first >= 2 * 9 ? 9 : fresh - first;
+  return fresh - first >= 18 ? 9 : fresh - first;
 }
 
 static quire_status run_once(quire_device *device, layout *of, bits_rows *rows,

@@ -119,7 +119,7 @@ static quire_status call(quire_device *device, layout *of, const part *parts, si
   const int64_t ends = calls + 1;
   const int64_t heads = HEADS;
   const int64_t pool_shape[4] = {2 * SEQUENCES, HEADS, SIZE, SIZE};
-  const int64_t pool_strides[4] = {of->slot_stride, SIZE * SIZE, SIZE, 1};
+  const int64_t pool_strides[4] = {of->slot_stride, (int64_t)SIZE * SIZE, SIZE, 1};
   quire_linear_attention_args args;
   quire_linear_attention_args_init(&args);
   set_tensors(of, shapes, total, &args);

@@ -77,9 +77,9 @@ void diff_number(diff_call *call, const char *name, double value);
 void diff_word(diff_call *call, const char *name, const char *value);
 
 /* Stores a number at an element (of the data, strides applied by the caller). */
-void diff_store(const diff_tensor *tensor, int64_t element, float value);
+void diff_store(const diff_tensor *one, int64_t element, float value);
 /* Fills a dense tensor with normal numbers times `scale`. */
-void diff_fill(diff_call *call, const diff_tensor *tensor, float scale);
+void diff_fill(diff_call *call, const diff_tensor *one, float scale);
 
 /* When all is filled: keeps a copy of everything. */
 void diff_call_end(diff_call *call);
