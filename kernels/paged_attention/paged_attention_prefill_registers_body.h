@@ -22,11 +22,28 @@ enum {
   ROW_TILE = QUIRE_PAGED_SPARE_ROWS,
   PANEL_VECS = VEC_LANES == 8 ? 2 : 4,
   PANEL = PANEL_VECS * VEC_LANES,
-  TILE_VECS = QUIRE_PAGED_TILE / VEC_LANES,
-  SCORE_PIECE = 32 /* NU-8 */
+  TILE_VECS = QUIRE_PAGED_TILE / VEC_LANES
 };
 
-/* scores[row][key] of ROW_TILE rows and the first `vecs` vectors of a panel of keys. */
+/*
+ * A word is what meets in one lane: an f32, or in precision `fast` two bf16 neighbours (channels of
+ * a score, keys of a value), which AVX512-BF16 multiplies and adds in one step. The exact order
+ * cuts scores into pieces of 32 channels (NU-8).
+ */
+#ifdef QUIRE_PREFILL_BF16
+enum { WORD_ELEMENTS = 2, SCORE_PIECE = 4096 };
+static inline vec word_multiply_add(vec a, vec b, vec sum) {
+  return _mm512_dpbf16_ps(sum, (__m512bh)_mm512_castps_si512(a), (__m512bh)_mm512_castps_si512(b));
+}
+#else
+enum { WORD_ELEMENTS = 1, SCORE_PIECE = 32 };
+static inline vec word_multiply_add(vec a, vec b, vec sum) {
+  return vec_fma(a, b, sum);
+}
+#endif
+
+/* scores[row][key] by `size` words of ROW_TILE rows and the first `vecs` vectors of a panel of
+ * keys. */
 PREFILL_INLINE void score_registers(const float *queries, size_t query_stride, const float *keys,
                                     size_t size, float *scores, const int vecs) {
   for (size_t piece = 0; piece < size; piece += SCORE_PIECE) {
@@ -45,7 +62,7 @@ PREFILL_INLINE void score_registers(const float *queries, size_t query_stride, c
       for (int row = 0; row < ROW_TILE; ++row) {
         const vec q = vec_set(queries[(size_t)row * query_stride + d]);
         for (int i = 0; i < vecs; ++i) {
-          sums[row][i] = vec_fma(q, key[i], sums[row][i]);
+          sums[row][i] = word_multiply_add(q, key[i], sums[row][i]);
         }
       }
     }
@@ -82,12 +99,12 @@ static void score_panel(const float *queries, size_t query_stride, const float *
 
 /* Where `rows` rows of weights meet keys [first, end) of a panel of `vecs` vectors of columns. */
 typedef struct value_block {
-  const float *weights; /* [row][QUIRE_PAGED_TILE] */
+  const float *weights; /* [row][QUIRE_PAGED_TILE], in words */
   const float *factors; /* of what was there, one a row; NULL: 1 */
-  const float *values;  /* [key][vecs * VEC_LANES] */
+  const float *values;  /* [word][vecs * VEC_LANES] */
   float *accumulators;
-  size_t stride; /* of accumulators */
-  size_t first, end;
+  size_t stride;     /* of accumulators */
+  size_t first, end; /* keys, in words */
 } value_block;
 
 /* acc = acc * factor, then one chain over the keys, ascending. */
@@ -113,7 +130,7 @@ PREFILL_INLINE void value_registers(const value_block *b, const int rows, const 
     for (int row = 0; row < rows; ++row) {
       const vec w = vec_set(weights[(size_t)row * QUIRE_PAGED_TILE + key]);
       for (int i = 0; i < vecs; ++i) {
-        sums[row][i] = vec_fma(w, v[i], sums[row][i]);
+        sums[row][i] = word_multiply_add(w, v[i], sums[row][i]);
       }
     }
   }

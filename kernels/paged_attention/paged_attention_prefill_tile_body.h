@@ -1,0 +1,235 @@
+/* Prefill: one tile of keys for the rows of a block that see some of it. */
+#ifndef QUIRE_KERNELS_PAGED_ATTENTION_PREFILL_TILE_H
+#define QUIRE_KERNELS_PAGED_ATTENTION_PREFILL_TILE_H
+
+#include "paged_attention_prefill_walk_body.h"
+#ifdef QUIRE_PREFILL_BF16
+#include "paged_attention_prefill_bf16_body.h"
+#else
+#include "paged_attention_prefill_f32_body.h"
+#endif
+
+/* Whether every row that sees some of the tile sees all of it. */
+static bool is_whole(const prefill_walk *walk, const prefill_tile *t) {
+  int64_t first;
+  int64_t end;
+  int64_t unused;
+  row_visible(walk, walk->end_seen - 1, &first, &unused);
+  row_visible(walk, walk->first_seen, &unused, &end);
+  return first <= t->origin && end >= t->origin + QUIRE_PAGED_TILE;
+}
+
+static void score_tile(prefill_walk *walk, const prefill_tile *t, bool whole) {
+  for (int64_t panel = 0; panel < QUIRE_PAGED_TILE; panel += PANEL) {
+    const float *keys = walk->keys + (size_t)panel * walk->query_stride;
+    for (int64_t row = walk->first_seen; row < walk->end_seen; row += ROW_TILE) {
+      int64_t vecs = PANEL_VECS;
+      if (!whole) {
+        int64_t first;
+        int64_t end;
+        int64_t unused;
+        row_visible(walk, row, &first, &unused);
+        row_visible(walk, lesser(row + ROW_TILE, walk->end_seen) - 1, &unused, &end);
+        vecs = lesser(PANEL_VECS, (end - t->origin - panel + VEC_LANES - 1) / VEC_LANES);
+        if (vecs <= 0 || first - t->origin >= panel + PANEL) {
+          continue;
+        }
+      }
+      score_panel(walk->queries + (size_t)row * walk->query_stride, walk->query_stride, keys,
+                  walk->head_size / WORD_ELEMENTS, walk->weights + row * QUIRE_PAGED_TILE + panel,
+                  (int)vecs);
+      prefetch_some(walk);
+    }
+  }
+}
+
+/* Finishes a row's scores, and gives the keys that it does not see a score of -inf. The largest. */
+static vec mask_row(const prefill_walk *walk, float *scores, uint64_t visible) {
+  const vec none = vec_set(-INFINITY);
+  const vec cap = vec_set(walk->call.softcap);
+  vec most = none;
+  for (size_t i = 0; i < TILE_VECS; ++i) {
+    vec x = finished_score(walk, vec_load(scores + i * VEC_LANES));
+    if (walk->call.softcap > 0.0f) {
+      x = vec_mul(cap, vec_tanh(vec_div(x, cap)));
+    }
+    if (visible != ALL_KEYS) {
+      x = vec_select(vec_mask_of_bits(visible >> (i * VEC_LANES) & VEC_BITS), x, none);
+    }
+    vec_store(scores + i * VEC_LANES, x);
+    most = vec_max(most, x);
+  }
+  return most;
+}
+
+static inline vec largest_of_row(const float *scores) {
+  vec most = vec_set(-INFINITY);
+  for (size_t i = 0; i < TILE_VECS; ++i) {
+    most = vec_max(most, vec_load(scores + i * VEC_LANES));
+  }
+  return most;
+}
+
+/* Scores to weights; returns the lanes of their sum. */
+static inline vec weigh_row(float *scores, float maximum) {
+  const vec none = vec_set(-INFINITY);
+  const vec m = vec_set(maximum);
+  lanes16 lanes;
+  vec w[TILE_VECS];
+  for (size_t i = 0; i < TILE_VECS; ++i) {
+    const vec x = vec_load(scores + i * VEC_LANES);
+    w[i] = vec_select(vec_equal(x, none), vec_zero(), vec_exp_nonpositive(vec_sub(x, m)));
+    vec *lane = &lanes.part[i % LANES16_PARTS];
+    *lane = i < LANES16_PARTS ? w[i] : vec_add(*lane, w[i]);
+  }
+  store_weights(scores, w);
+  return lanes16_join(&lanes);
+}
+
+/* Up to VEC_LANES rows: m' = max(m, mt), a = exp(m - m'), w = exp(x - m'), l = fma(l, a, sum). */
+static void weigh_rows(const prefill_walk *walk, const prefill_tile *t, bool masked, int64_t row,
+                       size_t count, prefill_states *states) {
+  float *scores = walk->weights + row * QUIRE_PAGED_TILE;
+  vec rows[VEC_LANES];
+  for (size_t i = 0; i < VEC_LANES; ++i) {
+    rows[i] = vec_set(-INFINITY);
+    if (i >= count) {
+      continue;
+    }
+    uint64_t visible = ALL_KEYS;
+    if (masked) {
+      int64_t first;
+      int64_t end;
+      row_visible(walk, row + (int64_t)i, &first, &end);
+      visible = t->mapped & bits_between(first - t->origin, end - t->origin);
+    }
+    states->seen[row + (int64_t)i] |= visible != 0;
+    rows[i] = masked || WORD_ELEMENTS != 1 || walk->call.softcap > 0.0f
+                  ? mask_row(walk, scores + i * QUIRE_PAGED_TILE, visible)
+                  : largest_of_row(scores + i * QUIRE_PAGED_TILE);
+  }
+  float *maxima = states->maximum + row;
+  const vec before = vec_load_first(maxima, count);
+  const vec after = vec_max(before, vec_max_rows(rows));
+  const vec factor = vec_select(vec_equal(before, vec_set(-INFINITY)), vec_zero(),
+                                vec_exp_nonpositive(vec_sub(before, after)));
+  vec_store_first(maxima, count, after);
+  vec_store_first(walk->scales + row, count, factor);
+  float lanes[VEC_LANES]; /* a masked store would keep the loads waiting */
+  vec_store(lanes, after);
+  for (size_t i = 0; i < VEC_LANES; ++i) {
+    rows[i] = i < count ? weigh_row(scores + i * QUIRE_PAGED_TILE, lanes[i]) : vec_zero();
+  }
+  float *sums = states->sum + row;
+  vec_store_first(sums, count, vec_fma(vec_load_first(sums, count), factor, vec_sum_rows(rows)));
+}
+
+/* Rows that do not see the same keys: what all see at once, before and after that row by row. */
+static void value_rows_apart(const prefill_walk *walk, const prefill_tile *t, int64_t row, int rows,
+                             size_t column, const value_block *whole, int vecs) {
+  int64_t firsts[ROW_TILE];
+  int64_t ends[ROW_TILE];
+  int64_t first = 0;
+  int64_t end = QUIRE_PAGED_TILE;
+  int64_t least = QUIRE_PAGED_TILE;
+  for (int i = 0; i < rows; ++i) {
+    row_visible(walk, row + i, &firsts[i], &ends[i]);
+    firsts[i] = lesser(greater(firsts[i] - t->origin, 0), QUIRE_PAGED_TILE);
+    ends[i] = greater(lesser(ends[i] - t->origin, QUIRE_PAGED_TILE), firsts[i]);
+    first = greater(first, firsts[i]);
+    end = lesser(end, ends[i]);
+    least = lesser(least, firsts[i]);
+  }
+  first = (first + WORD_ELEMENTS - 1) / WORD_ELEMENTS * WORD_ELEMENTS;
+  end = end / WORD_ELEMENTS * WORD_ELEMENTS;
+  if (end <= first) {
+    first = end = QUIRE_PAGED_TILE; /* nothing in common: each on its own */
+  }
+  value_block one = *whole;
+  const bool apart_first = least < first;
+  for (int i = 0; i < rows && apart_first; ++i) {
+    one.weights = whole->weights + i * QUIRE_PAGED_TILE;
+    one.factors = whole->factors + i;
+    one.accumulators = whole->accumulators + (size_t)i * whole->stride;
+    one.first = (size_t)firsts[i];
+    one.end = (size_t)lesser(first, ends[i]);
+    value_alone(walk, t, column, &one, vecs);
+  }
+  if (first < end) {
+    value_block common = *whole;
+    common.factors = apart_first ? NULL : whole->factors;
+    common.first = (size_t)first / WORD_ELEMENTS;
+    common.end = (size_t)end / WORD_ELEMENTS;
+    value_panel(&common, rows, vecs);
+  }
+  one.factors = NULL;
+  for (int i = 0; i < rows; ++i) {
+    if (end < ends[i]) {
+      one.weights = whole->weights + i * QUIRE_PAGED_TILE;
+      one.accumulators = whole->accumulators + (size_t)i * whole->stride;
+      one.first = (size_t)end;
+      one.end = (size_t)ends[i];
+      value_alone(walk, t, column, &one, vecs);
+    }
+  }
+}
+
+static void value_tile(prefill_walk *walk, const prefill_tile *t, bool whole,
+                       prefill_states *states) {
+  for (size_t column = 0; column < walk->value_stride; column += PANEL) {
+    const size_t width = walk->value_stride - column < PANEL ? walk->value_stride - column : PANEL;
+    const int vecs = (int)(width / VEC_LANES);
+    for (int64_t row = walk->first_seen; row < walk->end_seen; row += ROW_TILE) {
+      const int rows = (int)lesser(ROW_TILE, walk->end_seen - row);
+      const value_block block = {
+          .weights = walk->weights + row * QUIRE_PAGED_TILE,
+          .factors = walk->scales + row,
+          .values = walk->values + column * QUIRE_PAGED_TILE / WORD_ELEMENTS,
+          .accumulators = states->accumulators + (size_t)row * walk->value_stride + column,
+          .stride = walk->value_stride,
+          .first = 0,
+          .end = QUIRE_PAGED_TILE / WORD_ELEMENTS,
+      };
+      if (whole) {
+        value_panel(&block, rows, vecs);
+      } else {
+        value_rows_apart(walk, t, row, rows, column, &block, vecs);
+      }
+      prefetch_some(walk);
+    }
+  }
+}
+
+/* One tile of a piece; the tile after it, wherever it lies, is prefetched. */
+static void attend_tile(prefill_walk *walk, int64_t origin, prefill_states *states) {
+  prefill_tile *t = &walk->tiles[origin / QUIRE_PAGED_TILE % 2];
+  if (t->origin != origin) {
+    locate_tile(walk, origin, t);
+  }
+  walk->next = NULL;
+  if (origin + QUIRE_PAGED_TILE < walk->end) {
+    prefill_tile *next = &walk->tiles[(origin / QUIRE_PAGED_TILE + 1) % 2];
+    locate_tile(walk, origin + QUIRE_PAGED_TILE, next);
+    walk->next = next;
+  }
+  find_rows(walk, t);
+  if (t->mapped == 0 || walk->first_seen >= walk->end_seen) {
+    return;
+  }
+  const int64_t rows = walk->end_seen - walk->first_seen;
+  const int64_t steps = (rows + ROW_TILE - 1) / ROW_TILE * 2;
+  walk->next_key = 0;
+  walk->next_step = (int)((QUIRE_PAGED_TILE + steps - 1) / steps);
+  walk->pack_keys(t, walk->head_size, walk->keys);
+  walk->pack_values(t, (size_t)(t->first - origin), (size_t)(t->end - origin), walk->value_size,
+                    walk->values);
+  const bool whole = is_whole(walk, t);
+  score_tile(walk, t, whole);
+  const bool masked = !whole || t->mapped != ALL_KEYS;
+  for (int64_t row = walk->first_seen; row < walk->end_seen; row += VEC_LANES) {
+    weigh_rows(walk, t, masked, row, (size_t)lesser(VEC_LANES, walk->end_seen - row), states);
+  }
+  value_tile(walk, t, whole, states);
+}
+
+#endif
