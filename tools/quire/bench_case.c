@@ -216,7 +216,7 @@ quire_status quire_bench_cases_parse(const char *text, size_t length, bench_case
     list->items = calloc(count, sizeof *list->items);
     status = list->items ? QUIRE_OK : quire_failure_set(error, QUIRE_OUT_OF_MEMORY, "no memory");
   }
-  for (size_t i = 0; i < count && status == QUIRE_OK; ++i) {
+  for (size_t i = 0; list->items && i < count && status == QUIRE_OK; ++i) {
     list->count = i + 1;
     status = parse_case(json_array_get(cases, i), &list->items[i], error);
   }

@@ -23,7 +23,7 @@ static float fold(VECTOR value) {
 
 static float read_all(const float *data, size_t count) {
 #define BEGIN(k) VECTOR sum##k = SPREAD(0.0f);
-#define STEP(k) sum##k = ADD(sum##k, LOAD(data + i + (k)*WIDTH));
+#define STEP(k) sum##k = ADD(sum##k, LOAD(data + i + (k)*LANES));
 #define END(k) total = ADD(total, sum##k);
   REPEAT(BEGIN)
   for (size_t i = 0; i + 8 * LANES <= count; i += 8 * LANES) {
@@ -39,7 +39,7 @@ static float read_all(const float *data, size_t count) {
 
 static void update_all(float *data, size_t count) {
   const VECTOR factor = SPREAD(1.0000001f);
-#define STEP(k) STORE(data + i + (k)*WIDTH, MULTIPLY(factor, LOAD(data + i + (k)*WIDTH)));
+#define STEP(k) STORE(data + i + (k)*LANES, MULTIPLY(factor, LOAD(data + i + (k)*LANES)));
   for (size_t i = 0; i + 8 * LANES <= count; i += 8 * LANES) {
     REPEAT(STEP)
   }

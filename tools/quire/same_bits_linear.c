@@ -118,7 +118,7 @@ static quire_status call(quire_device *device, layout *of, const part *parts, si
   const int64_t calls = (int64_t)count;
   const int64_t ends = calls + 1;
   const int64_t heads = HEADS;
-  const int64_t pool_shape[4] = {2 * SEQUENCES, HEADS, SIZE, SIZE};
+  const int64_t pool_shape[4] = {(int64_t)2 * SEQUENCES, HEADS, SIZE, SIZE};
   const int64_t pool_strides[4] = {of->slot_stride, (int64_t)SIZE * SIZE, SIZE, 1};
   quire_linear_attention_args args;
   quire_linear_attention_args_init(&args);
@@ -184,11 +184,11 @@ quire_status quire_bits_run_linear(quire_device *device, quire_dtype dtype,
     rows->count += (size_t)fresh[s];
   }
   of.slot_stride = STATE + (variation->is_apart ? GAP : 0);
-  const size_t pool_bytes = (size_t)(2 * SEQUENCES * of.slot_stride) * sizeof(float);
+  const size_t pool_bytes = 2 * (size_t)SEQUENCES * (size_t)of.slot_stride * sizeof(float);
   of.pool = quire_bench_memory_new(pool_bytes);
-  of.output = malloc(rows->count * ROW * sizeof(float));
+  of.output = malloc(rows->count * ROW * of.element);
   for (int i = 0; i < TENSORS; ++i) {
-    of.rows[i] = malloc(rows->count * (size_t)widths[i] * sizeof(float));
+    of.rows[i] = malloc(rows->count * (size_t)widths[i] * of.element);
     has_memory = has_memory && of.rows[i];
   }
   if (has_memory && of.pool && of.output) {
