@@ -1,12 +1,7 @@
 #include "causal_conv_kernels.h"
 
 #include "causal_conv_call.h"
-
-#define FLOATS                                                       \
-  (QUIRE_DTYPE_BIT(QUIRE_FLOAT32) | QUIRE_DTYPE_BIT(QUIRE_FLOAT16) | \
-   QUIRE_DTYPE_BIT(QUIRE_BFLOAT16))
-#define INT32 QUIRE_DTYPE_BIT(QUIRE_INT32)
-#define INT64 QUIRE_DTYPE_BIT(QUIRE_INT64)
+#include "registration.h"
 
 static const quire_pass_binding schedule_bindings[CC_SCHEDULE_COUNT] = {
     [CC_SCHEDULE_INPUT] = {"input", FLOATS},
@@ -30,15 +25,6 @@ static const quire_pass_binding convolve_bindings[CC_COUNT] = {
     [CC_STATE_POOL] = {"state_pool", FLOATS},
     [CC_WRITE_SLOTS] = {"write_slots", INT32},
 };
-
-/* What an instruction set's implementations have in common. */
-#define AVX2_FEATURES (QUIRE_CPU_AVX2 | QUIRE_CPU_FMA | QUIRE_CPU_F16C)
-#define AVX512_FEATURES \
-  (AVX2_FEATURES | QUIRE_CPU_AVX512F | QUIRE_CPU_AVX512BW | QUIRE_CPU_AVX512VL | QUIRE_CPU_AVX512DQ)
-#define SCALAR .isa = QUIRE_ISA_SCALAR, .priority = 0
-#define AVX2 .isa = QUIRE_ISA_AVX2, .features = AVX2_FEATURES, .priority = 10
-#define AVX512 .isa = QUIRE_ISA_AVX512, .features = AVX512_FEATURES, .priority = 20
-#define NEON .isa = QUIRE_ISA_NEON, .features = QUIRE_CPU_NEON, .priority = 10
 
 #define CONVOLVE                                                                     \
   .kernel = "causal_conv", .bindings = convolve_bindings, .binding_count = CC_COUNT, \

@@ -1,13 +1,7 @@
 #include "linear_attention_kernels.h"
 
 #include "linear_attention_call.h"
-
-#define FLOATS                                                       \
-  (QUIRE_DTYPE_BIT(QUIRE_FLOAT32) | QUIRE_DTYPE_BIT(QUIRE_FLOAT16) | \
-   QUIRE_DTYPE_BIT(QUIRE_BFLOAT16))
-#define FLOAT32 QUIRE_DTYPE_BIT(QUIRE_FLOAT32)
-#define INT32 QUIRE_DTYPE_BIT(QUIRE_INT32)
-#define INT64 QUIRE_DTYPE_BIT(QUIRE_INT64)
+#include "registration.h"
 
 static const quire_pass_binding schedule_bindings[LA_SCHEDULE_COUNT] = {
     [LA_SCHEDULE_QUERY] = {"query", FLOATS},
@@ -36,15 +30,6 @@ static const quire_pass_binding recurrence_bindings[LA_COUNT] = {
     [LA_STATE_POOL] = {"state_pool", FLOATS},
     [LA_WRITE_SLOTS] = {"write_slots", INT32},
 };
-
-/* What an instruction set's implementations have in common. */
-#define AVX2_FEATURES (QUIRE_CPU_AVX2 | QUIRE_CPU_FMA | QUIRE_CPU_F16C)
-#define AVX512_FEATURES \
-  (AVX2_FEATURES | QUIRE_CPU_AVX512F | QUIRE_CPU_AVX512BW | QUIRE_CPU_AVX512VL | QUIRE_CPU_AVX512DQ)
-#define SCALAR .isa = QUIRE_ISA_SCALAR, .priority = 0
-#define AVX2 .isa = QUIRE_ISA_AVX2, .features = AVX2_FEATURES, .priority = 10
-#define AVX512 .isa = QUIRE_ISA_AVX512, .features = AVX512_FEATURES, .priority = 20
-#define NEON .isa = QUIRE_ISA_NEON, .features = QUIRE_CPU_NEON, .priority = 10
 
 #define RECURRENCE                                                          \
   .kernel = "linear_attention_recurrence", .bindings = recurrence_bindings, \
