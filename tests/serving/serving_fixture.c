@@ -53,8 +53,13 @@ quire_cache *make_cache(int64_t block_count, int64_t block_size) {
 
 static uint64_t mix(uint64_t hash, const void *bytes, size_t size) {
   const unsigned char *at = bytes;
-  for (size_t i = 0; i < size; ++i) {
-    hash = (hash ^ at[i]) * 0x100000001b3u;
+  for (; size > 0; at += 8) {
+    const size_t count = size < 8 ? size : 8;
+    uint64_t word = 0;
+    memcpy(&word, at, count);
+    hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+    hash ^= hash >> 29;
+    size -= count;
   }
   return hash;
 }
