@@ -4,7 +4,7 @@
 
 #include "pass.h"
 
-enum { QUIRE_BUILTIN_KERNEL_LISTS = 5 };
+enum { QUIRE_BUILTIN_KERNEL_LISTS = 6 };
 
 void quire_builtin_kernels(quire_implementation_list lists[QUIRE_BUILTIN_KERNEL_LISTS]);
 

@@ -18,6 +18,7 @@ const quire_call_description *quire_call_describe(quire_call_kind kind) {
       [QUIRE_CALL_MERGE_ATTENTION_STATES] = &quire_call_merge_attention_states,
       [QUIRE_CALL_CAUSAL_CONV_WITH_STATE] = &quire_call_causal_conv_with_state,
       [QUIRE_CALL_ONNX_CAUSAL_CONV_WITH_STATE] = &quire_call_onnx_causal_conv_with_state,
+      [QUIRE_CALL_LINEAR_ATTENTION_REPLAY] = &quire_call_linear_attention_replay,
   };
   return descriptions[kind];
 }

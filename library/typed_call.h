@@ -18,6 +18,7 @@ typedef enum quire_call_kind {
   QUIRE_CALL_MERGE_ATTENTION_STATES,
   QUIRE_CALL_CAUSAL_CONV_WITH_STATE,
   QUIRE_CALL_ONNX_CAUSAL_CONV_WITH_STATE,
+  QUIRE_CALL_LINEAR_ATTENTION_REPLAY,
   QUIRE_CALL_KIND_COUNT
 } quire_call_kind;
 
@@ -60,6 +61,7 @@ extern const quire_call_description quire_call_paged_decode;
 extern const quire_call_description quire_call_merge_attention_states;
 extern const quire_call_description quire_call_causal_conv_with_state;
 extern const quire_call_description quire_call_onnx_causal_conv_with_state;
+extern const quire_call_description quire_call_linear_attention_replay;
 const quire_call_description *quire_call_describe(quire_call_kind kind);
 
 /* A description with an operator's slots looked up. */

@@ -243,6 +243,54 @@ QUIRE_API quire_status quire_merge_attention_states(quire_device *device,
                                                     quire_error *error);
 
 /*
+ * quire.LinearAttentionReplay: rollback after speculative decoding. A call of LinearAttention that
+ * verifies drafted tokens writes a log instead of a state (log_key, log_value, log_decay); this
+ * repeats the n accepted ones of them on the old state. An f32 state gets the bits of having
+ * decoded the accepted tokens one by one.
+ *
+ * Letters: as LinearAttention; the log has the T tokens of that call. Strides: log_key, log_value
+ * and log_decay any but along their last axis, pool slots may lie apart; all else dense. Aliasing:
+ * past_state may be the very buffer of present_state; the pool is updated in place. Every other
+ * overlap with something written is BAD_ALIAS. Rules: docs/linear_attention.md, section 11 (LR-V1
+ * to LR-V13).
+ */
+typedef struct quire_linear_attention_replay_args {
+  size_t struct_size;
+
+  /* Inputs. */
+  quire_tensor log_key;       /* float32 [B, T, Hk*dk] */
+  quire_tensor log_value;     /* float32 [B, T, Hkv*dv] */
+  quire_tensor log_decay;     /* float32 [B, T, Hkv] or [B, T, Hkv*dk], optional: no decay */
+  quire_tensor accepted;      /* int32 [N]: tokens to replay, 0 up to the sequence's own length */
+  quire_tensor past_state;    /* S [N, Hkv, dk, dv], optional: absent means zeros */
+  quire_tensor cu_seqlens;    /* int32 [N+1], optional: as in the call that logged */
+  quire_tensor state_pool;    /* S [NP, Hkv, dk, dv], optional: in place of past and present */
+  quire_tensor read_indices;  /* int32 [N], with the pool: slot to start from; -1: zeros */
+  quire_tensor write_indices; /* int32 [N], with the pool; -1: no store */
+
+  /* Outputs. */
+  quire_tensor present_state;  /* S [N, Hkv, dk, dv]; absent with a pool only */
+  quire_tensor state_pool_out; /* S [NP, Hkv, dk, dv], optional: as the caches of PagedAttention */
+
+  /* Attributes, with their defaults. */
+  int64_t kv_num_heads;     /* Hkv; must be set */
+  int64_t key_num_heads;    /* Hk; 0: Hkv */
+  const char *state_layout; /* "k_major"; "v_major": states are [., Hkv, dv, dk] */
+  const char *head_mapping; /* "blocked"; "tiled" */
+
+  /* Execution. */
+  quire_workspace *workspace;     /* scratch to use; NULL: one of the device's */
+  const quire_executor *executor; /* threads for this call; NULL: the device's */
+} quire_linear_attention_replay_args;
+
+/* Sets every member to its default: tensors absent, kv_num_heads 0. */
+QUIRE_API void quire_linear_attention_replay_args_init(quire_linear_attention_replay_args *args);
+
+QUIRE_API quire_status quire_linear_attention_replay(quire_device *device,
+                                                     const quire_linear_attention_replay_args *args,
+                                                     quire_error *error);
+
+/*
  * CausalConvWithState: the short causal convolution in front of recurrent layers. Every channel has
  * taps of its own, and carries its last inputs from call to call.
  *

@@ -8,7 +8,7 @@ static const char *const builtin[] = {
     "com.microsoft.PagedAttention", "com.microsoft.LinearAttention",
     "ai.onnx.LinearAttention",      "quire.PagedDecode",
     "quire.MergeAttentionStates",   "com.microsoft.CausalConvWithState",
-    "ai.onnx.CausalConvWithState",
+    "ai.onnx.CausalConvWithState",  "quire.LinearAttentionReplay",
 };
 enum { BUILTIN_COUNT = sizeof builtin / sizeof builtin[0] };
 
