@@ -353,12 +353,46 @@ CONV_STRICT = [
     extra_input("cu_seqlens"),
 ]
 
+def replayed(case: Case) -> int:
+    return len(case.inputs["accepted"].data)
+
+
+REPLAY_REQUIRED = ["log_key", "log_value", "accepted"]
+REPLAY = [
+    *COMMON,
+    *[drop(name) for name in REPLAY_REQUIRED],
+    *structural([*REPLAY_REQUIRED, "log_decay", "past_state", "cu_seqlens", "state_pool"]),
+    *structural(["read_indices", "write_indices"]),
+    *[drop(name) for name in ("state_pool", "read_indices", "write_indices")],
+    without_attribute("kv_num_heads"),
+    attribute("kv_num_heads", 0),
+    attribute("key_num_heads", -1),
+    attribute("state_layout", "row_major"),
+    attribute("head_mapping", "cyclic"),
+    width_zero("log_key"),
+    *[widen(name, axis) for name in ("log_value", "log_decay") for axis in (0, 1)],
+    widen("log_value", 2, lambda c: int(c.attributes["kv_num_heads"]) > 1),
+    widen("log_decay", 2),
+    widen("accepted", 0),
+    *[widen("past_state", axis) for axis in (0, 1, 2, 3)],
+    *[widen("state_pool", axis) for axis in (1, 2, 3)],
+    widen("read_indices", 0),
+    widen("write_indices", 0),
+    entry("accepted", 0, -1, when=lambda c: replayed(c) > 0),
+    entry("accepted", -1, 10**6, when=lambda c: replayed(c) > 0),
+    entry("cu_seqlens", 0, 1),
+    entry("cu_seqlens", -1, 2**31 - 1),
+    entry("read_indices", 0, -2, when=lambda c: pool_sequences(c) > 0),
+    entry("write_indices", 0, 10**6, when=lambda c: pool_sequences(c) > 0),
+]
+
 TABLES: dict[str, list[Mutation]] = {
     "com.microsoft.PagedAttention": PAGED,
     "com.microsoft.LinearAttention": LINEAR,
     "ai.onnx.LinearAttention": STRICT,
     "com.microsoft.CausalConvWithState": CONV,
     "ai.onnx.CausalConvWithState": CONV_STRICT,
+    "quire.LinearAttentionReplay": REPLAY,
     "quire.PagedDecode": DECODE,
     "quire.MergeAttentionStates": MERGE,
 }

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oracle import causal_conv_cases, decode_cases, linear_cases, paged_cases
+from oracle import causal_conv_cases, decode_cases, linear_cases, linear_replay_cases, paged_cases
 from oracle.case_file import Case
 from oracle.command_line import check, write_folder
 from oracle.mutations import illegal_cases
@@ -27,6 +27,7 @@ LEGAL: dict[str, st.SearchStrategy[Case]] = {
     "paged_attention": paged_cases.legal(),
     "linear_attention": linear_cases.legal(),
     "onnx_linear_attention": linear_cases.legal(strict=True),
+    "linear_attention_replay": linear_replay_cases.legal(),
     "causal_conv": causal_conv_cases.legal(),
     "onnx_causal_conv": causal_conv_cases.legal(strict=True),
     "paged_decode": decode_cases.legal_decode(),
