@@ -84,7 +84,8 @@ quire_linear_attention_state quire_linear_attention_present(const quire_linear_a
                                                             int64_t window) {
   const quire_view *pool = &item->views[LA_STATE_POOL];
   if (!present(pool)) {
-    return state_at(item, &item->views[LA_PRESENT_STATE], window, (int64_t)item->sequence);
+    const quire_view *states = &item->views[LA_PRESENT_STATE];
+    return present(states) ? state_at(item, states, window, (int64_t)item->sequence) : nowhere;
   }
   int64_t width = item->window > 0 ? item->window : 1;
   const int32_t *slots = (const int32_t *)item->views[LA_WRITE_SLOTS].data;
@@ -93,7 +94,7 @@ quire_linear_attention_state quire_linear_attention_present(const quire_linear_a
 }
 
 void quire_linear_attention_zero_unreached(const quire_linear_attention_item *item) {
-  if (present(&item->views[LA_STATE_POOL])) { /* a pool's slots are left alone */
+  if (!present(&item->views[LA_PRESENT_STATE])) { /* a pool's slots are left alone */
     return;
   }
   const bool v_major = item->uniforms->v_major != 0;
@@ -144,4 +145,47 @@ bool quire_linear_attention_decays_by_channel(const quire_linear_attention_item 
 
 size_t quire_linear_attention_gate_start(const quire_linear_attention_item *item, int64_t width) {
   return width == (int64_t)item->uniforms->kv_num_heads ? item->head : item->head * item->dk;
+}
+
+/* ---- X8 ---- */
+
+bool quire_linear_attention_logs(const quire_linear_attention_item *item) {
+  return present(&item->views[LA_LOG_KEY]);
+}
+
+static float *log_row(const quire_linear_attention_item *item, int view, int64_t token,
+                      size_t channel) {
+  return (float *)quire_linear_attention_token_row(item, &item->views[view], token, channel);
+}
+
+void quire_linear_attention_log_update(const quire_linear_attention_item *item, int64_t token,
+                                       size_t first, size_t columns, const float *update) {
+  if (quire_linear_attention_logs(item)) {
+    memcpy(log_row(item, LA_LOG_VALUE, token, item->head * item->dv + first), update,
+           columns * sizeof *update);
+  }
+}
+
+void quire_linear_attention_log_token(const quire_linear_attention_item *item, int64_t token,
+                                      const float *key, const float *factors, float factor) {
+  if (!quire_linear_attention_logs(item) || item->first != 0) {
+    return;
+  }
+  const size_t key_heads = (size_t)item->views[LA_KEY].shape[2] / item->dk;
+  const size_t sharing = item->uniforms->kv_num_heads / key_heads;
+  const bool leads =
+      item->uniforms->tiled_heads ? item->head < key_heads : item->head % sharing == 0;
+  if (leads) {
+    memcpy(log_row(item, LA_LOG_KEY, token, item->key_head * item->dk), key,
+           item->dk * sizeof *key);
+  }
+  if (!item->uniforms->uses_decay) {
+    return;
+  }
+  if (quire_linear_attention_decays_by_channel(item)) {
+    memcpy(log_row(item, LA_LOG_DECAY, token, item->head * item->dk), factors,
+           item->dk * sizeof *factors);
+  } else {
+    *log_row(item, LA_LOG_DECAY, token, item->head) = factor;
+  }
 }

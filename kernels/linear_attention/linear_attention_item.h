@@ -57,6 +57,16 @@ void quire_linear_attention_zero_unreached(const quire_linear_attention_item *it
 /* The slot for the state after `token`, or -1: 4.3. Without a window, 0 for the last token. */
 int64_t quire_linear_attention_slot_of(const quire_linear_attention_item *item, int64_t token);
 
+/* X8: whether the call logs its tokens for LinearAttentionReplay. */
+bool quire_linear_attention_logs(const quire_linear_attention_item *item);
+/* Logs u of step 3 for `columns` value columns from `first` on, if the call logs. */
+void quire_linear_attention_log_update(const quire_linear_attention_item *item, int64_t token,
+                                       size_t first, size_t columns, const float *update);
+/* Logs the key row as used, and the decay factors ([dk], or NULL: `factor` for all channels), if
+   the call logs. One of the items that share a row does it. */
+void quire_linear_attention_log_token(const quire_linear_attention_item *item, int64_t token,
+                                      const float *key, const float *factors, float factor);
+
 /* 4.2 and X7: the output head of query head `member` of this item's group, and the query head. */
 size_t quire_linear_attention_output_head(const quire_linear_attention_item *item, size_t member);
 size_t quire_linear_attention_query_head(const quire_linear_attention_item *item, size_t member);

@@ -29,6 +29,9 @@ static const quire_pass_binding recurrence_bindings[LA_COUNT] = {
     [LA_DT_BIAS] = {"dt_bias", FLOAT32},
     [LA_STATE_POOL] = {"state_pool", FLOATS},
     [LA_WRITE_SLOTS] = {"write_slots", INT32},
+    [LA_LOG_KEY] = {"log_key", FLOAT32},
+    [LA_LOG_VALUE] = {"log_value", FLOAT32},
+    [LA_LOG_DECAY] = {"log_decay", FLOAT32},
 };
 
 #define RECURRENCE                                                          \

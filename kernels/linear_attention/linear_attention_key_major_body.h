@@ -58,6 +58,7 @@ static void load_update(const quire_linear_attention_item *item, int64_t token, 
         load_lanes(view->dtype, element_at(view->dtype, row, j), lanes_of(columns - j, 0));
     vec_store(update + j, update_of(item, value, beta, retrieved + j));
   }
+  quire_linear_attention_log_update(item, token, first, columns, update);
 }
 
 /* Step 5's scale, and the one rounding. */

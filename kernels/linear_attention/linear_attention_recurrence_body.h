@@ -18,10 +18,13 @@
 /* SIMD_EACH_PART(M): M(part) for the LANES16_PARTS vectors of 16 lanes. */
 #if defined(__AVX512F__)
 #define SIMD_EACH_PART(M) M(0)
+#define ROWS_JOINT 8 /* rows of a V-major state at a time */
 #elif defined(__AVX2__)
 #define SIMD_EACH_PART(M) M(0) M(1)
+#define ROWS_JOINT 4
 #else
 #define SIMD_EACH_PART(M) M(0) M(1) M(2) M(3)
+#define ROWS_JOINT 4
 #endif
 
 #include "linear_attention_key_major_body.h"

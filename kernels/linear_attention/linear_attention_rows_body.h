@@ -213,6 +213,11 @@ static void segment_init(segment *s, const quire_linear_attention_item *item, fl
   s->factor_rows = s->extra + pitch;
 }
 
+/* The factors of the segment's token t: a row, or NULL and one for all channels. */
+static const float *segment_factors(const segment *s, size_t t) {
+  return s->by_channel ? s->factor_rows + t * s->pitch : NULL;
+}
+
 /* Loads the tokens from `first` on, at most the segment's capacity. */
 static void segment_load(segment *s, const quire_linear_attention_item *item, int64_t first) {
   const size_t rest = (size_t)(item->tokens - first);
@@ -242,6 +247,10 @@ static void segment_load(segment *s, const quire_linear_attention_item *item, in
   if (item->uniforms->uses_delta) {
     load_betas(item, s);
   }
+  for (size_t t = 0; quire_linear_attention_logs(item) && t < s->count; t++) {
+    quire_linear_attention_log_token(item, first + (int64_t)t, s->keys + t * s->pitch,
+                                     segment_factors(s, t), s->factors[t]);
+  }
 }
 
 /* Asks for the cache lines of `bytes` bytes of a token's row, if the sequence has that token. */
@@ -266,11 +275,6 @@ static void segment_prefetch(const segment *s, const quire_linear_attention_item
   if (s->by_channel && decay->shape[2] != (int64_t)item->uniforms->kv_num_heads) {
     prefetch_row(item, decay, token, item->head * item->dk, item->dk);
   }
-}
-
-/* The factors of the segment's token t: a row, or NULL and one for all channels. */
-static const float *segment_factors(const segment *s, size_t t) {
-  return s->by_channel ? s->factor_rows + t * s->pitch : NULL;
 }
 
 #endif

@@ -24,6 +24,7 @@ typedef struct value_rows {
   float factor;         /* for all channels */
   bool by_channel;
   const float *update;
+  size_t ahead; /* elements from a row to one that will be wanted soon; 0: none */
 } value_rows;
 
 #define ROWS_TYPE f32
@@ -46,12 +47,14 @@ typedef struct value_rows {
 
 typedef void rows_function(const value_rows *s, size_t row, lanes16 *sums);
 
-/* [dtype][four rows, one row][by channel] */
-#define ROWS_TABLE(name, type)                    \
-  {                                               \
-    {name##_##type##_4_0, name##_##type##_4_1}, { \
-      name##_##type##_1_0, name##_##type##_1_1    \
-    }                                             \
+/* [type][some rows, one row][by channel] */
+#define ROWS_TABLE(name, type) ROWS_TABLE_EXPAND(name, type, ROWS_JOINT)
+#define ROWS_TABLE_EXPAND(name, type, rows) ROWS_TABLE_PASTE(name, type, rows)
+#define ROWS_TABLE_PASTE(name, type, rows)                      \
+  {                                                             \
+    {name##_##type##_##rows##_0, name##_##type##_##rows##_1}, { \
+      name##_##type##_1_0, name##_##type##_1_1                  \
+    }                                                           \
   }
 static rows_function *const rows_retrieves[3][2][2] = {ROWS_TABLE(rows_retrieve, f32),
                                                        ROWS_TABLE(rows_retrieve, f16),
@@ -59,6 +62,8 @@ static rows_function *const rows_retrieves[3][2][2] = {ROWS_TABLE(rows_retrieve,
 static rows_function *const rows_updates[3][2][2] = {
     ROWS_TABLE(rows_update, f32), ROWS_TABLE(rows_update, f16), ROWS_TABLE(rows_update, bf16)};
 #undef ROWS_TABLE
+#undef ROWS_TABLE_EXPAND
+#undef ROWS_TABLE_PASTE
 
 static size_t rows_type(quire_dtype dtype) {
   return dtype == QUIRE_FLOAT32 ? 0 : dtype == QUIRE_FLOAT16 ? 1 : 2;
@@ -113,8 +118,8 @@ static vec rows_reduce(const value_rows *s, rows_function *const functions[2][2]
                        void (*tail)(const value_rows *s, size_t row, lanes16 *sum)) {
   vec joined[VEC_LANES];
   for (size_t row = 0; row < s->count;) {
-    lanes16 sums[4];
-    const size_t rows = s->count - row >= 4 ? 4 : 1;
+    lanes16 sums[ROWS_JOINT];
+    const size_t rows = s->count - row >= ROWS_JOINT ? ROWS_JOINT : 1;
     functions[rows == 1][s->by_channel](s, row, sums);
     for (size_t r = 0; r < rows; r++) {
       if (s->channels % 16 != 0) {
@@ -249,10 +254,64 @@ static void value_tile_run(const value_tile *t) {
 
 /* ---- one token, in the state ---- */
 
+enum { STEP_COLUMNS = 128 };
+
+/* The rows of columns [j, j + VEC_LANES) of the item, as far as it has them. */
+static value_rows step_rows(const quire_linear_attention_item *item,
+                            const quire_linear_attention_state *past,
+                            const quire_linear_attention_state *present, const segment *rows,
+                            size_t j) {
+  value_rows s = {.past = state_element(past, item->first + j, 0),
+                  .present = state_element(present, item->first + j, 0),
+                  .dtype = past->dtype,
+                  .past_pitch = past->row_stride,
+                  .present_pitch = present->row_stride,
+                  .count = lanes_of(item->columns - j, 0),
+                  .channels = item->dk};
+  if (j + 2 * VEC_LANES < item->columns) {
+    s.ahead = 2 * VEC_LANES * (size_t)past->row_stride;
+  }
+  set_token(&s, rows, 0);
+  return s;
+}
+
+/* Retrieval runs one group of rows ahead of update and read-out: sums take long to add up. */
+static void value_step_columns(const quire_linear_attention_item *item,
+                               const quire_linear_attention_state *past,
+                               const quire_linear_attention_state *present, const segment *rows,
+                               size_t first, size_t columns) {
+  _Alignas(64) float values[STEP_COLUMNS];
+  _Alignas(64) float update[VEC_LANES];
+  const size_t type = rows_type(past->dtype);
+  const bool delta = item->uniforms->uses_delta != 0;
+  const quire_view *view = &item->views[LA_VALUE];
+  const vec beta = vec_set(rows->betas[0]);
+  widen_row(
+      view->dtype,
+      quire_linear_attention_token_row(item, view, 0, item->head * item->dv + item->first + first),
+      columns, values);
+  value_rows next = step_rows(item, past, present, rows, first);
+  vec retrieved = delta ? rows_reduce(&next, rows_retrieves[type], rows_retrieve_tail) : vec_zero();
+  for (size_t j = 0; j < columns; j += VEC_LANES) {
+    value_rows s = next;
+    const vec value = vec_load(values + j);
+    vec_store(update, delta ? vec_mul(beta, vec_sub(value, retrieved)) : value);
+    s.update = update;
+    if (j + VEC_LANES < columns) {
+      next = step_rows(item, past, present, rows, first + j + VEC_LANES);
+      if (delta) {
+        retrieved = rows_reduce(&next, rows_retrieves[type], rows_retrieve_tail);
+      }
+    }
+    vec_store(values + j, rows_reduce(&s, rows_updates[type], rows_update_tail));
+  }
+  store_output(item, 0, 0, item->first + first, columns, values);
+}
+
 /* Whether the item was one token on a state that exists and goes somewhere, and is done. */
 static bool value_step_run(const quire_linear_attention_item *item, segment *rows) {
   const quire_linear_attention_state past = quire_linear_attention_past(item);
-  if (item->tokens != 1 || item->group != 1 || !past.data) {
+  if (item->tokens != 1 || item->group != 1 || !past.data || quire_linear_attention_logs(item)) {
     return false;
   }
   const quire_linear_attention_state present =
@@ -261,16 +320,9 @@ static bool value_step_run(const quire_linear_attention_item *item, segment *row
     return false;
   }
   segment_load(rows, item, 0);
-  for (size_t j = 0; j < item->columns; j += VEC_LANES) {
-    value_rows s = {.past = state_element(&past, item->first + j, 0),
-                    .present = state_element(&present, item->first + j, 0),
-                    .dtype = past.dtype,
-                    .past_pitch = past.row_stride,
-                    .present_pitch = present.row_stride,
-                    .count = lanes_of(item->columns - j, 0),
-                    .channels = item->dk};
-    set_token(&s, rows, 0);
-    rows_token(item, &s, 0, rows->betas[0], item->first + j);
+  for (size_t j = 0; j < item->columns; j += STEP_COLUMNS) {
+    const size_t rest = item->columns - j;
+    value_step_columns(item, &past, &present, rows, j, rest < STEP_COLUMNS ? rest : STEP_COLUMNS);
   }
   return true;
 }

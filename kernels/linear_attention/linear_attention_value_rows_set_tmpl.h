@@ -1,5 +1,5 @@
 /* The forms of linear_attention_value_rows_tmpl.h for one type. */
-#define ROWS 4
+#define ROWS ROWS_JOINT
 #define ROWS_BY_CHANNEL 0
 #include "linear_attention_value_rows_tmpl.h"
 #define ROWS_BY_CHANNEL 1

@@ -52,6 +52,9 @@ static void ROWS_NAME(rows_retrieve)(const value_rows *s, size_t row, lanes16 *o
   {                                                                                    \
     const vec x = vec_fma(k, update[r], vec_mul(ROWS_LOAD(from + r * pitch + at), f)); \
     sums[r].part[p] = vec_fma(x, q, sums[r].part[p]);                                  \
+    if (p == 0) {                                                                      \
+      vec_prefetch(from + r * pitch + at + ahead);                                     \
+    }                                                                                  \
     ROWS_STORE(to + r * to_pitch + at, x);                                             \
   }
 #define ROWS_UPDATE_PART(p)              \
@@ -74,6 +77,7 @@ static void ROWS_NAME(rows_update)(const value_rows *s, size_t row, lanes16 *out
   const vec factor = vec_set(s->factor);
   const int64_t pitch = s->past_pitch;
   const int64_t to_pitch = s->present_pitch;
+  const size_t ahead = s->ahead;
   const ROWS_ELEMENT *const from = (const ROWS_ELEMENT *)s->past + (int64_t)row * pitch;
   ROWS_ELEMENT *const to = (ROWS_ELEMENT *)s->present + (int64_t)row * to_pitch;
   (void)factors;
