@@ -139,6 +139,15 @@ void quire_text_int(quire_text *text, int64_t value) {
   quire_text_append(text, digits + at, sizeof digits - at);
 }
 
+void quire_text_int_list(quire_text *text, const int64_t *values, int32_t count) {
+  quire_text_put(text, "[");
+  for (int32_t i = 0; i < count; i++) {
+    quire_text_put(text, i > 0 ? ", " : "");
+    quire_text_int(text, values[i]);
+  }
+  quire_text_put(text, "]");
+}
+
 /*
  * printf and strtod use the locale's decimal separator, which may be any text. Digits, signs and
  * 'e' are the same everywhere, so whatever else stands in the number is the separator.

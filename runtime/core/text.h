@@ -31,6 +31,8 @@ void quire_text_json_string(quire_text *text, const char *data, size_t length);
    uses the locale. Whole numbers within 2^53 are written without point and exponent. */
 void quire_text_double(quire_text *text, double value);
 void quire_text_int(quire_text *text, int64_t value);
+/* "[2, 3]" */
+void quire_text_int_list(quire_text *text, const int64_t *values, int32_t count);
 
 /* The text, never NULL; empty if failed. */
 const char *quire_text_view(const quire_text *text);

@@ -24,15 +24,6 @@ static void put_span(quire_text *out, quire_span span) {
   quire_text_json_string(out, span.text != NULL ? span.text : "", span.length);
 }
 
-static void put_integers(quire_text *out, const int64_t *items, int32_t count) {
-  quire_text_put(out, "[");
-  for (int32_t i = 0; i < count; i++) {
-    quire_text_put(out, i > 0 ? ", " : "");
-    quire_text_int(out, items[i]);
-  }
-  quire_text_put(out, "]");
-}
-
 /* ---- refusals ---- */
 
 static void put_operands(quire_text *out, const quire_because *because) {
@@ -154,12 +145,12 @@ static void put_outputs(quire_text *out, const quire_plan_description *plan) {
     bool in_place = manifest->keys[manifest->outputs[i].key_index].input >= 0;
     put_key(out, &separator, manifest->outputs[i].key);
     quire_text_format(out, "{\"dtype\": \"%s\", \"shape\": ", quire_dtype_name(tensor->dtype));
-    put_integers(out, tensor->shape, tensor->ndim);
+    quire_text_int_list(out, tensor->shape, tensor->ndim);
     quire_text_put(out,
                    in_place || tensor->alias >= 0 ? ", \"alias\": true" : ", \"alias\": false");
     if (!tensor->dense) {
       quire_text_put(out, ", \"strides\": ");
-      put_integers(out, tensor->strides, tensor->ndim);
+      quire_text_int_list(out, tensor->strides, tensor->ndim);
     }
     quire_text_put(out, "}");
   }
@@ -174,7 +165,7 @@ static void put_intermediates(quire_text *out, const quire_plan_description *pla
     const quire_plan_intermediate *scratch = &plan->intermediates[i];
     put_key(out, &separator, scratch->id);
     quire_text_format(out, "{\"dtype\": \"%s\", \"shape\": ", quire_dtype_name(scratch->dtype));
-    put_integers(out, scratch->shape, scratch->ndim);
+    quire_text_int_list(out, scratch->shape, scratch->ndim);
     quire_text_put(out, ", \"elements\": ");
     quire_text_int(out, scratch->elements);
     quire_text_put(out, ", \"bytes\": ");
@@ -315,13 +306,13 @@ static void put_pass(quire_text *out, const quire_explanation *explanation, size
   put_uniforms(out, pass);
   int64_t dispatch[3] = {pass->dispatch[0], pass->dispatch[1], pass->dispatch[2]};
   put_key(out, &separator, "dispatch");
-  put_integers(out, dispatch, 3);
+  quire_text_int_list(out, dispatch, 3);
   if (manifest->grid >= 0) {
     put_member(out, &separator, "grid", explanation->description->intermediates[manifest->grid].id);
   }
   if (manifest->workgroup[0] != NULL) {
     put_key(out, &separator, "workgroup");
-    put_integers(out, pass->workgroup, 3);
+    quire_text_int_list(out, pass->workgroup, 3);
   }
   if (manifest->workgroup_bytes != NULL) {
     put_key(out, &separator, "workgroupBytes");

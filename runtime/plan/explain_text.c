@@ -133,15 +133,6 @@ static void put_refusal(quire_text *out, const quire_refusal *refusal) {
 
 /* ---- plans ---- */
 
-static void put_integers(quire_text *out, const int64_t *items, int32_t count) {
-  quire_text_put(out, "[");
-  for (int32_t i = 0; i < count; i++) {
-    quire_text_put(out, i > 0 ? ", " : "");
-    quire_text_int(out, items[i]);
-  }
-  quire_text_put(out, "]");
-}
-
 static void put_outputs(quire_text *out, const quire_plan_description *plan) {
   const quire_manifest *manifest = plan->manifest;
   for (size_t i = 0; i < manifest->output_count; i++) {
@@ -151,10 +142,10 @@ static void put_outputs(quire_text *out, const quire_plan_description *plan) {
     }
     quire_text_format(out, "output %s %s ", manifest->outputs[i].key,
                       quire_dtype_name(tensor->dtype));
-    put_integers(out, tensor->shape, tensor->ndim);
+    quire_text_int_list(out, tensor->shape, tensor->ndim);
     if (!tensor->dense) {
       quire_text_put(out, " strides ");
-      put_integers(out, tensor->strides, tensor->ndim);
+      quire_text_int_list(out, tensor->strides, tensor->ndim);
     }
     if (manifest->keys[manifest->outputs[i].key_index].input >= 0) {
       quire_text_put(out, " (in place)");
@@ -170,7 +161,7 @@ static void put_intermediates(quire_text *out, const quire_plan_description *pla
   for (size_t i = 0; i < variant->intermediate_count; i++) {
     const quire_plan_intermediate *scratch = &plan->intermediates[i];
     quire_text_format(out, "scratch %s %s ", scratch->id, quire_dtype_name(scratch->dtype));
-    put_integers(out, scratch->shape, scratch->ndim);
+    quire_text_int_list(out, scratch->shape, scratch->ndim);
     quire_text_format(out, " %lld bytes%s%s\n", (long long)scratch->bytes,
                       scratch->zero_init ? ", zeroed" : "",
                       scratch->step ? ", kept for the step" : "");
@@ -242,7 +233,7 @@ static void put_pass(quire_text *out, const quire_explanation *explanation,
   quire_text_put(out, manifest->schedule ? " (schedule)" : "");
   if (manifest->workgroup[0] != NULL) {
     quire_text_put(out, " workgroup ");
-    put_integers(out, pass->workgroup, 3);
+    quire_text_int_list(out, pass->workgroup, 3);
   }
   if (manifest->workgroup_bytes != NULL) {
     quire_text_format(out, " workgroup memory %lld bytes", (long long)pass->workgroup_bytes);

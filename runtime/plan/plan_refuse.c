@@ -37,12 +37,7 @@ const char *quire_planning_keep(quire_planning *p, quire_text *text) {
 const char *quire_planning_shape_text(quire_planning *p, const int64_t *shape, int32_t ndim) {
   quire_text text;
   quire_text_init(&text, p->scratch->allocator);
-  quire_text_put(&text, "[");
-  for (int32_t i = 0; i < ndim; i++) {
-    quire_text_put(&text, i > 0 ? ", " : "");
-    quire_text_int(&text, shape[i]);
-  }
-  quire_text_put(&text, "]");
+  quire_text_int_list(&text, shape, ndim);
   return quire_planning_keep(p, &text);
 }
 

@@ -94,31 +94,6 @@ static quire_status check_input(quire_planning *p, size_t index) {
   return check_size(p, "inputs", manifest, tensor);
 }
 
-static quire_status check_inferred_rank(quire_planning *p, const quire_manifest_tensor *manifest,
-                                        int32_t ndim) {
-  if (manifest->rank == NULL) {
-    return QUIRE_OK;
-  }
-  quire_value rank;
-  quire_expr_fault fault = {0};
-  quire_expr_code code = quire_expr_evaluate(manifest->rank, &p->env, &rank, &fault);
-  if (code == QUIRE_EXPR_OK && rank.kind != QUIRE_VALUE_INTEGER) {
-    code = rank.kind == QUIRE_VALUE_UNDEFINED ? QUIRE_EXPR_UNDEFINED : QUIRE_EXPR_TYPE;
-    quire_fault_blame(manifest->rank, code, &fault);
-  }
-  if (code != QUIRE_EXPR_OK) {
-    return quire_refuse_fault(p, quire_planning_format(p, "outputs.%s.rank", manifest->key),
-                              manifest->onnx, code, &fault);
-  }
-  if (rank.as.integer != ndim) {
-    return refuse(
-        p, "outputs", manifest, "rank", QUIRE_BAD_RANK, QUIRE_RULE_RANK,
-        quire_planning_format(p, "its inferred shape has %d dimensions, %lld are expected",
-                              (int)ndim, (long long)rank.as.integer));
-  }
-  return QUIRE_OK;
-}
-
 /* Compares what the request gives (or the input's shape, in place) with the inferred shape. */
 static quire_status check_inferred(quire_planning *p, size_t index,
                                    const quire_manifest_tensor *manifest,
@@ -137,7 +112,8 @@ static quire_status check_inferred(quire_planning *p, size_t index,
     return quire_refuse_fault(p, quire_planning_format(p, "outputs.%s.shape", manifest->key),
                               manifest->onnx, code, &fault);
   }
-  quire_status status = check_inferred_rank(p, manifest, inferred ? p->outputs[index].ndim : ndim);
+  quire_status status = quire_planning_check_rank(p, "outputs", manifest, "its inferred shape has",
+                                                  inferred ? p->outputs[index].ndim : ndim);
   if (status != QUIRE_OK || inferred) {
     return status;
   }

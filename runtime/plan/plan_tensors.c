@@ -254,8 +254,9 @@ static quire_status settle_types(quire_planning *p) {
 
 /* ---- ranks ---- */
 
-static quire_status check_rank(quire_planning *p, const char *side,
-                               const quire_manifest_tensor *tensor, int32_t ndim) {
+quire_status quire_planning_check_rank(quire_planning *p, const char *side,
+                                       const quire_manifest_tensor *tensor, const char *what,
+                                       int32_t ndim) {
   if (tensor->rank == NULL) {
     return QUIRE_OK;
   }
@@ -264,7 +265,7 @@ static quire_status check_rank(quire_planning *p, const char *side,
   quire_expr_code code = quire_expr_evaluate(tensor->rank, &p->env, &rank, &fault);
   if (code == QUIRE_EXPR_OK && rank.kind != QUIRE_VALUE_INTEGER) {
     code = rank.kind == QUIRE_VALUE_UNDEFINED ? QUIRE_EXPR_UNDEFINED : QUIRE_EXPR_TYPE;
-    fault.at = quire_expr_source(tensor->rank, &fault.at_length);
+    quire_fault_blame(tensor->rank, code, &fault);
   }
   if (code == QUIRE_EXPR_OK && rank.as.integer == ndim) {
     return QUIRE_OK;
@@ -274,7 +275,7 @@ static quire_status check_rank(quire_planning *p, const char *side,
     return quire_refuse_fault(p, failing, tensor->onnx, code, &fault);
   }
   return refuse(p, side, failing, "rank", QUIRE_BAD_RANK, QUIRE_RULE_RANK, tensor->onnx,
-                quire_planning_format(p, "has %d dimensions, %lld are expected", (int)ndim,
+                quire_planning_format(p, "%s %d dimensions, %lld are expected", what, (int)ndim,
                                       (long long)rank.as.integer));
 }
 
@@ -283,13 +284,14 @@ static quire_status check_ranks(quire_planning *p) {
   quire_status status = QUIRE_OK;
   for (size_t i = 0; status == QUIRE_OK && i < manifest->input_count; i++) {
     if (p->inputs[i].present) {
-      status = check_rank(p, "inputs", &manifest->inputs[i], p->inputs[i].ndim);
+      status =
+          quire_planning_check_rank(p, "inputs", &manifest->inputs[i], "has", p->inputs[i].ndim);
     }
   }
   for (size_t i = 0; status == QUIRE_OK && i < manifest->output_count; i++) {
     const quire_request_tensor *asked = p->asked_outputs[i];
     if (asked != NULL && asked->ndim >= 0) {
-      status = check_rank(p, "outputs", &manifest->outputs[i], asked->ndim);
+      status = quire_planning_check_rank(p, "outputs", &manifest->outputs[i], "has", asked->ndim);
     }
   }
   return status;

@@ -85,6 +85,11 @@ quire_status quire_planning_enter_pass(quire_planning *p, const quire_manifest_p
 quire_status quire_planning_read_request(quire_planning *p);
 quire_status quire_planning_read_attributes(quire_planning *p);
 quire_status quire_planning_check_tensors(quire_planning *p);
+/* Compares a number of dimensions with the manifest's rank, if it gives one. The message begins
+   with `what`: "has". */
+quire_status quire_planning_check_rank(quire_planning *p, const char *side,
+                                       const quire_manifest_tensor *tensor, const char *what,
+                                       int32_t ndim);
 quire_status quire_planning_check_contract(quire_planning *p);
 /* Value of a named scalar; undefined for type NONE. */
 quire_value quire_named_value_read(const quire_named_value *named);

@@ -169,8 +169,9 @@ static void check_numbers(void) {
     quire_text_release(&text);
   }
   quire_text_init(&text, &quire_default_allocator);
-  quire_text_int(&text, INT64_MIN);
-  assert_string_equal(quire_text_view(&text), "-9223372036854775808");
+  quire_text_int_list(&text, (int64_t[]){INT64_MIN, 7}, 2);
+  quire_text_int_list(&text, NULL, 0);
+  assert_string_equal(quire_text_view(&text), "[-9223372036854775808, 7][]");
   quire_text_release(&text);
 }
 
