@@ -148,9 +148,9 @@ static json_t *figure_json(const bench_state *state, const bench_figure *figure)
       "dtype", figure->dtype, "mode", figure->is_cold ? "cold" : "warm", "isa", state->facts.isa,
       "threads", (json_int_t)state->facts.threads, "sets", (json_int_t)figure->sets, "median_us",
       times->median, "p10_us", times->low, "p90_us", times->high, "min_us", times->least, "samples",
-      (json_int_t)times->samples, "bytes", figure->bytes, "flops", figure->flops, "memory_limit_us",
-      figure->memory_limit, "arithmetic_limit_us", figure->arithmetic_limit, "share",
-      limit_of(figure) / times->median);
+      (json_int_t)times->samples, "other_cpu", times->others, "bytes", figure->bytes, "flops",
+      figure->flops, "memory_limit_us", figure->memory_limit, "arithmetic_limit_us",
+      figure->arithmetic_limit, "share", limit_of(figure) / times->median);
 }
 
 static quire_status measure(bench_state *state, bench_figure *figure, quire_error *error) {
@@ -171,7 +171,9 @@ static quire_status measure(bench_state *state, bench_figure *figure, quire_erro
   status = quire_bench_measure(run_program, &program, &state->budget, label, &figure->times, error);
   quire_bench_program_release(&program);
   if (status == QUIRE_OK && state->results) {
-    (void)json_array_append_new(state->results, figure_json(state, figure));
+    if (json_array_append_new(state->results, figure_json(state, figure)) != 0) {
+      status = quire_failure_set(error, QUIRE_OUT_OF_MEMORY, "no memory for the results");
+    }
   } else if (status == QUIRE_OK) {
     print_figure(figure);
   }
