@@ -18,6 +18,9 @@ static const quire_call_tensor tensors[] = {
     {"output", MEMBER(output), true, -1},
     {"present_state", MEMBER(present_state), true, 3},
     {"state_pool_out", MEMBER(state_pool_out), true, 7},
+    {"log_key", MEMBER(log_key), true, -1},
+    {"log_value", MEMBER(log_value), true, -1},
+    {"log_decay", MEMBER(log_decay), true, -1},
 };
 
 static const quire_call_attribute attributes[] = {

@@ -127,8 +127,13 @@ typedef struct quire_linear_attention_args {
 
   /* Outputs. */
   quire_tensor output;         /* E [B, T, Ho*dv] */
-  quire_tensor present_state;  /* S; absent with a pool only */
+  quire_tensor present_state;  /* S; absent with a pool or a log only */
   quire_tensor state_pool_out; /* S [NP, Hkv, dk, dv], optional: as the caches of PagedAttention */
+  /* A log of the tokens for quire.LinearAttentionReplay: all that the rule has, or none. */
+  quire_tensor log_key;   /* float32 [B, T, Hk*dk], optional */
+  quire_tensor log_value; /* float32 [B, T, Hkv*dv], optional, only with log_key */
+  quire_tensor log_decay; /* float32 [B, T, Hkv], or [B, T, Hkv*dk] where factors differ by key
+                             channel; with log_key and a rule that decays */
 
   /* Attributes, with their defaults. */
   int64_t q_num_heads;         /* Hq; must be set */

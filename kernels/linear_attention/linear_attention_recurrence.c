@@ -129,7 +129,8 @@ static void update_state(const recurrence *it, int64_t token) {
     }
   }
   if (it->tile.first == item->first) { /* the first tile of the item */
-    quire_linear_attention_log_token(item, token, it->key, it->factors, it->factors[0]);
+    quire_linear_attention_log_token(item, token, it->key, it->factors,
+                                     item->uniforms->uses_decay ? it->factors[0] : 1.0f);
   }
   quire_linear_attention_log_update(item, token, it->tile.first, columns, update);
   quire_linear_attention_tile_write(&it->tile, it->key, update);

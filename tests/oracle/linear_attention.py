@@ -131,7 +131,9 @@ class States:
         return self.target if self.call.pooled or self.call.window > 0 else self.target[0]
 
 
-def run_sequence(call: Linear, states: States, n: int, output: np.ndarray) -> None:
+def run_sequence(
+    call: Linear, states: States, n: int, output: np.ndarray, updates: np.ndarray
+) -> None:
     row, first, last = call.spans()[n]
     query = call.heads_of("query", call.q_heads, call.dk)
     key = call.heads_of("key", call.key_heads, call.dk)
@@ -149,11 +151,27 @@ def run_sequence(call: Linear, states: States, n: int, output: np.ndarray) -> No
         if call.deltas:
             retrieved = np.einsum("hij,hi->hj", state, k)
             update = betas[row, t][:, None] * (update - retrieved)
+        updates[row, t] = update
         state = state + k[:, :, None] * update[:, None, :]
         for o in range(call.out_heads):
             h, q = call.mapping(o)
             output[row, t, o] = scale * (query[row, t, q] @ state[h])
         states.store(n, t - first + states.slots - (last - first), state)
+
+
+def logs(call: Linear) -> dict[str, Tensor]:
+    """X8: the key rows as used, and the factors; the updates are run_sequence's."""
+    rows = (call.batch, call.tokens)
+    keys = call.heads_of("key", call.key_heads, call.dk)
+    out = {"log_key": keys.reshape(*rows, call.key_heads * call.dk)}
+    if call.decays:
+        width = call.case.inputs["decay"].shape[2]
+        if call.case.attributes.get("gate_activation", "none") == "qwen":
+            width = max(width, call.case.inputs["dt_bias"].shape[0])
+        factors = call.factors()
+        alike = width == call.heads
+        out["log_decay"] = factors[..., 0] if alike else factors.reshape(*rows, width)
+    return {name: Tensor.rounded(np.ascontiguousarray(v), "F32") for name, v in out.items()}
 
 
 def state_dtype(case: Case) -> str:
@@ -167,12 +185,15 @@ def compute(case: Case) -> dict[str, Tensor]:
     call = Linear(case)
     states = States(call)
     output = np.zeros((call.batch, call.tokens, call.out_heads, call.dv))
+    updates = np.zeros((call.batch, call.tokens, call.heads, call.dv))
     with np.errstate(invalid="ignore", over="ignore"):
         for n in range(len(call.spans())):
-            run_sequence(call, states, n, output)
+            run_sequence(call, states, n, output, updates)
     packed = output.reshape(call.batch, call.tokens, call.out_heads * call.dv)
     name = "state_pool_out" if call.pooled else "present_state"
     return {
         "output": Tensor.rounded(packed, case.inputs["query"].dtype),
         name: Tensor.rounded(states.result(), state_dtype(case)),
+        "log_value": Tensor.rounded(updates.reshape(*updates.shape[:2], call.heads * call.dv), "F32"),
+        **logs(call),
     }

@@ -97,7 +97,7 @@ def past(draw: Draw, rng: np.random.Generator, case: Case, sequences: int, matri
     case.inputs["past_state"] = state
 
 
-def finish(case: Case) -> Case:
+def finish(case: Case, logged: bool = False, stateless: bool = False) -> Case:
     """Expected outputs: the error is relative to the largest state that a read-out may cancel."""
     results = compute(case)
     states = largest(results.get("present_state", results["output"]).value)
@@ -110,6 +110,11 @@ def finish(case: Case) -> Case:
     magnitude = {"output": max(1e-3, states * max(1.0, query), 1.0)}
     name = "state_pool_out" if call.pooled else "present_state"
     magnitude[name] = max(1e-3, states)
+    if logged and call.dv > 0:  # X8; a call that logs need not give a state
+        if stateless and not call.pooled:
+            del magnitude[name]
+        for log in ["log_key", "log_value", *(["log_decay"] if call.decays else [])]:
+            magnitude[log] = max(1.0, states, largest(results[log].value))
     return expect(case, magnitude, 1e-5 if call.tokens >= 32 else 4e-6)
 
 
@@ -152,4 +157,4 @@ def legal(draw: Draw, strict: bool = False) -> Case:
         case.attributes["head_mapping"] = "tiled"
     states = pool if draw(st.integers(0, 2)) == 0 else past
     states(draw, rng, case, sequences, matrix, state_dtype, window)
-    return finish(case)
+    return finish(case, draw(st.integers(0, 3)) == 0, bool(draw(st.booleans())))
