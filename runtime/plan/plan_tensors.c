@@ -63,6 +63,9 @@ static quire_status check_inputs_present(quire_planning *p) {
 static quire_status find_outputs_present(quire_planning *p) {
   const quire_manifest *manifest = p->manifest;
   for (size_t i = 0; i < manifest->output_count; i++) {
+    p->outputs[i].present = p->outputs[i].given; /* a clause may ask for an output behind its own */
+  }
+  for (size_t i = 0; i < manifest->output_count; i++) {
     const quire_manifest_tensor *tensor = &manifest->outputs[i];
     int32_t input = manifest->keys[tensor->key_index].input;
     bool optional = false;
