@@ -90,6 +90,15 @@ void diff_expect(diff_call *call);
 /* True if memory holds what is expected, all of it; else writes where it does not. NaN is NaN. */
 bool diff_compare(const diff_call *call, char *where, size_t size);
 
+/* A pool of states of `ndim` dimensions, with indices to read and write; window 0: none. */
+void diff_add_pool(diff_call *call, quire_dtype dtype, int32_t ndim, const int64_t *dims,
+                   int64_t sequences, int64_t window);
+/* "cu_seqlens" with random lengths that sum up to `tokens`; lengths may be NULL. */
+void diff_add_offsets(diff_call *call, int64_t sequences, int64_t tokens, int64_t *lengths);
+/* Rows of [batch, tokens, width]; they lie apart now and then, with NaN between. */
+diff_tensor *diff_add_rows(diff_call *call, const char *name, quire_dtype dtype,
+                           const int64_t shape[3], float scale);
+
 /* The generators. */
 typedef void diff_generator(diff_call *call, uint64_t seed);
 void diff_make_paged_attention(diff_call *call, uint64_t seed);
@@ -98,6 +107,7 @@ void diff_make_linear_attention(diff_call *call, uint64_t seed);
 void diff_make_onnx_linear_attention(diff_call *call, uint64_t seed);
 void diff_make_causal_conv(diff_call *call, uint64_t seed);
 void diff_make_onnx_causal_conv(diff_call *call, uint64_t seed);
+void diff_make_replay(diff_call *call, uint64_t seed);
 void diff_make_merge(diff_call *call, uint64_t seed);
 
 #endif

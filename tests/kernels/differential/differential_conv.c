@@ -59,30 +59,6 @@ static void add_weights(diff_call *call, const problem *p) {
   }
 }
 
-static void add_pool(diff_call *call, const problem *p, const int64_t *dims) {
-  const int64_t width = p->window > 0 ? p->window : 1;
-  const int64_t slots = p->sequences * (1 + width);
-  const int64_t state = dims[0] * dims[1];
-  const int64_t shape[3] = {slots, dims[0], dims[1]};
-  const int64_t strides[3] = {state + (diff_once_in(&call->random, 3) ? 9 : 0), dims[1], 1};
-  const diff_tensor *pool = diff_add(call, "state_pool", false, p->element, 3, shape, strides);
-  for (int64_t i = 0; i < slots * state; ++i) {
-    diff_store(pool, i / state * strides[0] + i % state, diff_normal(&call->random));
-  }
-  const int64_t indices[2] = {p->sequences, p->window};
-  const diff_tensor *reads = diff_add(call, "read_indices", false, QUIRE_INT32, 1, indices, NULL);
-  const diff_tensor *writes =
-      diff_add(call, "write_indices", false, QUIRE_INT32, p->window > 0 ? 2 : 1, indices, NULL);
-  for (int64_t s = 0; s < p->sequences; ++s) {
-    const bool is_in_place = p->window == 0 && diff_once_in(&call->random, 2);
-    diff_store(reads, s, diff_once_in(&call->random, 6) ? -1 : (float)s);
-    for (int64_t w = 0; w < width; ++w) {
-      const int64_t own = is_in_place ? s : p->sequences + s * width + w;
-      diff_store(writes, s * width + w, diff_once_in(&call->random, 6) ? -1 : (float)own);
-    }
-  }
-}
-
 static void add_states(diff_call *call, const problem *p) {
   const int64_t length = (p->taps - 1) * p->dilation;
   const int64_t dims[4] = {p->window, p->sequences, p->is_last ? length : p->channels,
@@ -90,7 +66,7 @@ static void add_states(diff_call *call, const problem *p) {
   const int32_t ndim = p->window > 0 ? 4 : 3;
   const bool is_pooled = p->has_pool && length > 0;
   if (is_pooled) {
-    add_pool(call, p, dims + 2);
+    diff_add_pool(call, p->element, 2, dims + 2, p->sequences, p->window);
     return;
   }
   diff_tensor *past = NULL;
@@ -105,17 +81,6 @@ static void add_states(diff_call *call, const problem *p) {
   }
 }
 
-static void add_lengths(diff_call *call, const problem *p) {
-  const int64_t ends = p->sequences + 1;
-  const diff_tensor *offsets = diff_add(call, "cu_seqlens", false, QUIRE_INT32, 1, &ends, NULL);
-  int64_t at = 0;
-  for (int64_t s = 0; s < p->sequences; ++s) {
-    diff_store(offsets, s, (float)at);
-    at += diff_between(&call->random, 0, p->tokens - at);
-  }
-  diff_store(offsets, p->sequences, (float)p->tokens);
-}
-
 static void make(diff_call *call, problem *p) {
   choose(call, p);
   diff_say(call,
@@ -128,7 +93,7 @@ static void make(diff_call *call, problem *p) {
   add_input(call, p);
   add_weights(call, p);
   if (p->is_varlen) {
-    add_lengths(call, p);
+    diff_add_offsets(call, p->sequences, p->tokens, NULL);
   }
   add_states(call, p);
   if (diff_once_in(&call->random, 2)) {

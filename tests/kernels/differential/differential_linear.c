@@ -11,7 +11,7 @@ typedef struct problem {
   int64_t batch, tokens, sequences, query_heads, key_heads, state_heads, key_size, value_size;
   int64_t window;
   bool has_decay, has_beta, is_channel, has_gates, is_v_major, is_varlen, has_pool, has_past,
-      is_strict;
+      has_log, is_strict;
   const char *rule;
 } problem;
 
@@ -53,6 +53,7 @@ static void choose(diff_call *call, problem *p) {
   p->is_v_major = diff_once_in(&call->random, 4);
   p->window = diff_once_in(&call->random, 5) ? diff_between(&call->random, 1, 8) : 0;
   p->has_pool = diff_once_in(&call->random, 4);
+  p->has_log = diff_once_in(&call->random, 4);
   if (diff_once_in(&call->random, 4)) {
     p->is_varlen = true;
     p->batch = 1;
@@ -60,20 +61,10 @@ static void choose(diff_call *call, problem *p) {
   }
 }
 
-/* Rows lie apart now and then, with NaN between; batches too. */
 static diff_tensor *add_rows(diff_call *call, const problem *p, const char *name, int64_t width,
                              float scale) {
   const int64_t shape[3] = {p->batch, p->tokens, width};
-  const int64_t gap = diff_once_in(&call->random, 4) ? 3 : 0;
-  const int64_t strides[3] = {(width + gap) * p->tokens + gap, width + gap, 1};
-  diff_tensor *rows = diff_add(call, name, false, p->element, 3, shape, gap ? strides : NULL);
-  for (int64_t i = 0; i < p->batch * p->tokens; ++i) {
-    for (int64_t k = 0; k < width; ++k) {
-      const int64_t at = i / p->tokens * rows->strides[0] + i % p->tokens * rows->strides[1] + k;
-      diff_store(rows, at, diff_normal(&call->random) * scale);
-    }
-  }
-  return rows;
+  return diff_add_rows(call, name, p->element, shape, scale);
 }
 
 /* Mostly small and negative, at times none, far away, or positive. */
@@ -121,53 +112,12 @@ static void add_activations(diff_call *call, const problem *p) {
   diff_integer(call, "state_window", p->window);
 }
 
-static void add_lengths(diff_call *call, const problem *p) {
-  if (p->is_varlen) {
-    const int64_t ends = p->sequences + 1;
-    const diff_tensor *offsets = diff_add(call, "cu_seqlens", false, QUIRE_INT32, 1, &ends, NULL);
-    int64_t at = 0;
-    for (int64_t s = 0; s < p->sequences; ++s) {
-      diff_store(offsets, s, (float)at);
-      at += diff_between(&call->random, 0, p->tokens - at);
-    }
-    diff_store(offsets, p->sequences, (float)p->tokens);
-  }
-}
-
-/* Slots of the pool: one each to read, others (or the same) to write. */
-static void add_pool(diff_call *call, const problem *p, const int64_t *dims) {
-  const int64_t width = p->window > 0 ? p->window : 1;
-  const int64_t slots = p->sequences * (1 + width);
-  const int64_t shape[4] = {slots, dims[0], dims[1], dims[2]};
-  const int64_t state = dims[0] * dims[1] * dims[2];
-  const int64_t strides[4] = {state + (diff_once_in(&call->random, 3) ? 9 : 0), dims[1] * dims[2],
-                              dims[2], 1};
-  const diff_tensor *pool = diff_add(call, "state_pool", false, p->state, 4, shape, strides);
-  for (int64_t i = 0; i < slots; ++i) {
-    for (int64_t k = 0; k < state; ++k) {
-      diff_store(pool, i * strides[0] + k, diff_normal(&call->random) * 0.3f);
-    }
-  }
-  const int64_t indices[2] = {p->sequences, p->window};
-  const diff_tensor *reads = diff_add(call, "read_indices", false, QUIRE_INT32, 1, indices, NULL);
-  const diff_tensor *writes =
-      diff_add(call, "write_indices", false, QUIRE_INT32, p->window > 0 ? 2 : 1, indices, NULL);
-  for (int64_t s = 0; s < p->sequences; ++s) {
-    const bool is_in_place = p->window == 0 && diff_once_in(&call->random, 2);
-    diff_store(reads, s, diff_once_in(&call->random, 6) ? -1 : (float)s);
-    for (int64_t w = 0; w < width; ++w) {
-      const int64_t own = is_in_place ? s : p->sequences + s * width + w;
-      diff_store(writes, s * width + w, diff_once_in(&call->random, 6) ? -1 : (float)own);
-    }
-  }
-}
-
 static void add_states(diff_call *call, const problem *p) {
   const int64_t rows = p->is_v_major ? p->value_size : p->key_size;
   const int64_t columns = p->is_v_major ? p->key_size : p->value_size;
   const int64_t dims[5] = {p->window, p->sequences, p->state_heads, rows, columns};
   if (p->has_pool) {
-    add_pool(call, p, dims + 2);
+    diff_add_pool(call, p->state, 3, dims + 2, p->sequences, p->window);
     return;
   }
   const int32_t ndim = p->window > 0 ? 5 : 4;
@@ -176,6 +126,9 @@ static void add_states(diff_call *call, const problem *p) {
     past = diff_add(call, "past_state", false, p->state, ndim, dims + (5 - ndim), NULL);
     diff_fill(call, past, 0.3f);
   }
+  if (p->has_log && diff_once_in(&call->random, 2)) {
+    return; /* whoever has the log may do without the state */
+  }
   if (past && p->window == 0 && diff_once_in(&call->random, 2)) {
     diff_add_alias(call, "present_state", past);
   } else {
@@ -183,17 +136,31 @@ static void add_states(diff_call *call, const problem *p) {
   }
 }
 
+/* What LinearAttentionReplay needs. */
+static void add_log(diff_call *call, const problem *p) {
+  const int64_t keys[3] = {p->batch, p->tokens, p->key_heads * p->key_size};
+  const int64_t values[3] = {p->batch, p->tokens, p->state_heads * p->value_size};
+  const int64_t decays[3] = {p->batch, p->tokens,
+                             p->state_heads * (p->is_channel ? p->key_size : 1)};
+  (void)diff_add(call, "log_key", true, QUIRE_FLOAT32, 3, keys, NULL);
+  (void)diff_add(call, "log_value", true, QUIRE_FLOAT32, 3, values, NULL);
+  if (p->has_decay) {
+    (void)diff_add(call, "log_decay", true, QUIRE_FLOAT32, 3, decays, NULL);
+  }
+}
+
 static void make(diff_call *call, problem *p) {
   choose(call, p);
   diff_say(call,
            " %s, state %s, %s, %s decay, batch %lld, tokens %lld, sequences %lld, heads "
-           "%lld/%lld/%lld, sizes %lld %lld, window %lld%s%s%s%s",
+           "%lld/%lld/%lld, sizes %lld %lld, window %lld%s%s%s%s%s",
            quire_dtype_name(p->element), quire_dtype_name(p->state), p->rule,
            p->is_channel ? "channel" : "head", (long long)p->batch, (long long)p->tokens,
            (long long)p->sequences, (long long)p->query_heads, (long long)p->key_heads,
            (long long)p->state_heads, (long long)p->key_size, (long long)p->value_size,
            (long long)p->window, p->has_gates ? ", gates" : "", p->is_v_major ? ", v_major" : "",
-           p->is_varlen ? ", cu_seqlens" : "", p->has_pool ? ", pool" : "");
+           p->is_varlen ? ", cu_seqlens" : "", p->has_pool ? ", pool" : "",
+           p->has_log ? ", log" : "");
   const float scale = diff_once_in(&call->random, 12) ? 1e-20f : 0.5f;
   (void)add_rows(call, p, "query", p->query_heads * p->key_size, scale);
   (void)add_rows(call, p, "key", p->key_heads * p->key_size, scale);
@@ -201,9 +168,14 @@ static void make(diff_call *call, problem *p) {
   add_gates(call, p);
   if (!p->is_strict) {
     add_activations(call, p);
-    add_lengths(call, p);
+    if (p->is_varlen) {
+      diff_add_offsets(call, p->sequences, p->tokens, NULL);
+    }
   }
   add_states(call, p);
+  if (p->has_log) {
+    add_log(call, p);
+  }
   const int64_t heads = p->query_heads > p->state_heads ? p->query_heads : p->state_heads;
   const int64_t shape[3] = {p->batch, p->tokens, heads * p->value_size};
   (void)diff_add(call, "output", true, p->element, 3, shape, NULL);

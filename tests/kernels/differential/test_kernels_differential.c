@@ -35,6 +35,7 @@ static const struct {
                   {"com.microsoft.LinearAttention", diff_make_linear_attention, 150},
                   {"quire.PagedDecode", diff_make_paged_decode, 50},
                   {"ai.onnx.LinearAttention", diff_make_onnx_linear_attention, 50},
+                  {"quire.LinearAttentionReplay", diff_make_replay, 50},
                   {"com.microsoft.CausalConvWithState", diff_make_causal_conv, 100},
                   {"ai.onnx.CausalConvWithState", diff_make_onnx_causal_conv, 50},
                   {"quire.MergeAttentionStates", diff_make_merge, 50}};
