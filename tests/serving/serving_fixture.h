@@ -45,14 +45,14 @@ quire_cache_options options_of(quire_cache_group *group, int64_t block_count, in
   do {                                                                                       \
     quire_error must_error = {QUIRE_OK, "", "", ""};                                         \
     quire_error *error = &must_error;                                                        \
-    const uint64_t before = fingerprint(cache);                                              \
+    const uint64_t must_before = fingerprint(cache);                                         \
     const quire_status must_status = (expression);                                           \
     if (must_status != (expected) || strcmp(error->rule, (named)) != 0) {                    \
       fail_msg("%s: %s by %s: %s", #expression, quire_status_name(must_status), error->rule, \
                error->message);                                                              \
     }                                                                                        \
     assert_true(error->status == (expected));                                                \
-    if (fingerprint(cache) != before) {                                                      \
+    if (fingerprint(cache) != must_before) {                                                 \
       fail_msg("%s has changed the cache", #expression);                                     \
     }                                                                                        \
   } while (0)

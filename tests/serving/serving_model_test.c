@@ -321,10 +321,7 @@ static void step(model_engine *engine) {
   engine_check_batch(engine);
   const bool is_run = random_between(&engine->source, 0, 9) > 0;
   if (is_run) {
-    /* Block 0 stands in the tables of padding: what it holds is read there. */
-    const bool is_padded = engine->batch.sequences > (int64_t)engine->member_count;
-    engine_run(engine, random_between(&engine->source, 0, 99) == 0 && !is_padded &&
-                           engine->member_count > 0);
+    engine_run(engine, random_between(&engine->source, 0, 99) == 0 && engine->member_count > 0);
   }
   for (size_t i = 0; i < engine->member_count; ++i) {
     engine->members[i]->step = is_run ? engine->entries[i].new_tokens : 0;
