@@ -357,3 +357,113 @@ def test_causal_conv_cut(dtype: str, dilation: int, tmp_path: Path) -> None:
             outputs.append(got["output"].data)
         joined = Tensor(dtype, np.concatenate(outputs, axis=2))
         assert_same_bits({"output": joined, "present_state": state}, whole, f"cut at {cut}")
+
+
+def replay_of(case: Case, log: Outputs, accepted: list[int]) -> Case:
+    replay = Case("quire.LinearAttentionReplay")
+    names = ("kv_num_heads", "state_layout", "head_mapping")
+    replay.attributes = {n: case.attributes[n] for n in names if n in case.attributes}
+    replay.attributes["key_num_heads"] = 2 if "qk_l2_norm" in case.attributes else 1
+    replay.inputs = {name: log[name] for name in log if name.startswith("log_")}
+    replay.inputs["accepted"] = Tensor.integers(accepted)
+    return replay
+
+
+RULES = ["linear", "gated", "delta", "gated_delta"]
+
+
+def draft_case(dtype: str, state: str, rule: str, layout: str) -> Case:
+    """Eight drafted tokens of three sequences; half of the rules with shared key heads."""
+    rng = np.random.default_rng(SEED)
+    batch, tokens, heads, dk, dv = 3, 8, 4, 24, 70
+    shared = rule in ("gated", "delta")
+    case = Case("com.microsoft.LinearAttention", {"q_num_heads": heads, "kv_num_heads": heads})
+    case.attributes |= {"update_rule": rule, "state_layout": layout}
+    if not shared:
+        case.attributes["qk_l2_norm"] = 1
+    if rule == "delta":
+        case.attributes["head_mapping"] = "tiled"
+    matrix = (dk, dv) if layout == "k_major" else (dv, dk)
+    case.inputs = {
+        "query": normal(rng, (batch, tokens, heads * dk), dtype),
+        "key": normal(rng, (batch, tokens, (1 if shared else 2) * dk), dtype, 0.2),
+        "value": normal(rng, (batch, tokens, heads * dv), dtype),
+        "past_state": normal(rng, (batch, heads, *matrix), state),
+    }
+    if "gated" in rule:
+        width = heads if shared else heads * dk
+        case.inputs["decay"] = uniform(rng, (batch, tokens, width), dtype, -1, 0)
+    if "delta" in rule:
+        case.inputs["beta"] = uniform(rng, (batch, tokens, heads), dtype, 0, 1)
+    return case
+
+
+def decoded(folder: Path, case: Case, tokens: int) -> list[Tensor]:
+    """The states before and after each of the first tokens, one call a token."""
+    states = [case.inputs["past_state"]]
+    step = copy.deepcopy(case)
+    for token in range(tokens):
+        for name, tensor in case.inputs.items():
+            if name != "past_state":
+                data = tensor.data[:, token : token + 1]
+                step.inputs[name].data = np.ascontiguousarray(data)
+        step.inputs["past_state"] = states[-1]
+        states.append(run_case(folder, "step", step)["present_state"])
+    return states
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("layout", ["k_major", "v_major"])
+@pytest.mark.parametrize("isa", ["scalar", "best"])
+def test_rollback_by_replay(rule: str, layout: str, isa: str, tmp_path: Path) -> None:
+    """A replayed prefix is what decoding it one by one gives (f32), and what a window keeps."""
+    options = ["--isa", "scalar"] if isa == "scalar" else []
+    case = draft_case("F16", "F32", rule, layout)
+    verify = copy.deepcopy(case)
+    verify.outputs = ["output", "log_key", "log_value"]
+    verify.outputs += ["log_decay"] if "gated" in rule else []
+    log = run_case(tmp_path, "verify", verify, *options)
+    whole = run_case(tmp_path, "whole", case)
+    assert_same_bits({"output": log["output"]}, {"output": whole["output"]}, "with a log")
+    states = decoded(tmp_path, case, 8)
+    for accepted in ([0, 1, 8], [5, 3, 2], [8, 8, 8]):
+        replay = replay_of(case, log, accepted)
+        replay.inputs["past_state"] = case.inputs["past_state"]
+        got = run_case(tmp_path, "replay", replay, *options)["present_state"]
+        want = np.stack([states[n].data[b] for b, n in enumerate(accepted)])
+        assert_same_bits({"s": got}, {"s": Tensor("F32", want)}, f"accepted {accepted}")
+
+
+@every_dtype
+@pytest.mark.parametrize("layout", ["k_major", "v_major"])
+def test_replay_equals_window(dtype: str, layout: str, tmp_path: Path) -> None:
+    """In every state type, through a pool and with ragged sequences."""
+    case = draft_case("F32", dtype, "gated_delta", layout)
+    lengths, accepted = [8, 3, 5], [6, 3, 1]
+    for name in ("query", "key", "value", "decay", "beta"):
+        rows = [case.inputs[name].data[b, :n] for b, n in enumerate(lengths)]
+        case.inputs[name].data = np.concatenate(rows)[None]
+    case.inputs["cu_seqlens"] = Tensor.integers(np.cumsum([0, *lengths]))
+    past = case.inputs.pop("past_state")
+    window = copy.deepcopy(case)
+    window.attributes["state_window"] = 8
+    window.inputs["past_state"] = Tensor(dtype, np.stack([past.data] * 8))
+    slots = run_case(tmp_path, "window", window)["present_state"].data
+    verify = copy.deepcopy(case)
+    unused = normal(np.random.default_rng(SEED), past.shape[1:], dtype).data
+    verify.inputs["state_pool"] = Tensor(dtype, np.stack([past.data[0], unused, *past.data[1:]]))
+    verify.inputs["read_indices"] = Tensor.integers([0, 2, 3])
+    verify.inputs["write_indices"] = Tensor.integers([-1, -1, -1])
+    verify.outputs = ["output", "log_key", "log_value", "log_decay", "state_pool_out"]
+    log = run_case(tmp_path, "verify", verify)
+    pool = verify.inputs["state_pool"]
+    assert_same_bits({"pool": log["state_pool_out"]}, {"pool": pool}, "verified only")
+    replay = replay_of(case, log, accepted)
+    for name in ("cu_seqlens", "state_pool", "read_indices"):
+        replay.inputs[name] = verify.inputs[name]
+    replay.inputs["write_indices"] = Tensor.integers([0, 1, 3])
+    got = run_case(tmp_path, "replay", replay)["state_pool_out"]
+    want = pool.data.copy()
+    for n, slot in enumerate([0, 1, 3]):
+        want[slot] = slots[8 - lengths[n] + accepted[n] - 1, n]
+    assert_same_bits({"pool": got}, {"pool": Tensor(dtype, want)}, "replayed")

@@ -158,6 +158,22 @@ def test_linear(row: tuple[str, str, list[float], list[float], list[float]]) -> 
     np.testing.assert_allclose(got["present_state"].value.ravel(), state, rtol=1e-12)
 
 
+@pytest.mark.parametrize("row", [(0, [4, 8]), (1, [2, 4]), (2, [1.64, 2.52])])
+def test_replay(row: tuple[int, list[float]]) -> None:
+    """LR-G1."""
+    accepted, state = row
+    case = Case("quire.LinearAttentionReplay", {"kv_num_heads": 1})
+    case.inputs = {
+        "log_key": f64([[[1, 0], [0.6, 0.8]]]),
+        "log_value": f64([[[0], [1.9]]]),
+        "log_decay": f64([[[0.5], [0.25]]]),
+        "accepted": Tensor.integers([accepted]),
+        "past_state": f64([[[[4], [8]]]]),
+    }
+    got = compute(case)["present_state"]
+    np.testing.assert_allclose(got.value.ravel(), state, rtol=1e-12)
+
+
 Conv = tuple[str, dict[str, Any], dict[str, Tensor], list[float], list[float]]
 RAGGED = Tensor.integers([0, 2, 3])
 POOL = {
