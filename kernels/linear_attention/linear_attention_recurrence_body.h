@@ -9,9 +9,11 @@
    sweeps of a single token. */
 #if defined(__AVX2__) && !defined(__AVX512F__) /* 16 registers, the others have 32 */
 #define SWEEP_MOST 2
+#define SWEEP_LANES_MOST 1
 #define STEP_MOST 4
 #else
 #define SWEEP_MOST 4
+#define SWEEP_LANES_MOST 2
 #define STEP_MOST 8
 #endif
 
@@ -45,11 +47,13 @@ static void run_item(const quire_pass *pass, const quire_view *views, const size
     segment_init(&rows, &item, row_memory, SEGMENT_FLOATS);
   }
   quire_linear_attention_zero_unreached(&item);
+  size_t done = 0;
   if (item.uniforms->v_major) {
-    run_value_major(&item, &rows, tile_floats);
+    done = value_step_run(&item, &rows);
   } else {
-    run_key_major(&item, &rows, tile_floats);
+    done = key_step_run(&item, &rows);
   }
+  tiles_run(&item, &rows, tile_floats, done);
 }
 
 quire_status RECURRENCE_NAME(quire_linear_attention_recurrence)(const quire_pass *pass,

@@ -23,10 +23,8 @@ typedef struct sweep {
 #include "linear_attention_sweeps_forms_tmpl.h"
 #define SWEEP_VECTORS 2
 #include "linear_attention_sweeps_forms_tmpl.h"
-#if SWEEP_MOST == 4
 #define SWEEP_VECTORS 4
 #include "linear_attention_sweeps_forms_tmpl.h"
-#endif
 
 typedef void sweep_function(const sweep *s);
 
@@ -38,21 +36,28 @@ typedef struct sweep_set {
   sweep_function *read;
 } sweep_set;
 
-#define SWEEP_ROW(vectors)                                                                        \
-  {                                                                                               \
-    {sweep_fused_##vectors##_0, sweep_fused_##vectors##_1},                                       \
-        {sweep_decay_##vectors##_0, sweep_decay_##vectors##_1},                                   \
-        {sweep_retrieve_##vectors##_0, sweep_retrieve_##vectors##_1}, sweep_update_##vectors##_0, \
-        sweep_read_##vectors##_0                                                                  \
+#define SWEEP_PAIR(name, vectors, by_lanes) \
+  { name##_##vectors##_##by_lanes##_0, name##_##vectors##_##by_lanes##_1 }
+#define SWEEP_SET(vectors, by_lanes)                                                            \
+  {                                                                                             \
+    SWEEP_PAIR(sweep_fused, vectors, by_lanes), SWEEP_PAIR(sweep_decay, vectors, by_lanes),     \
+        SWEEP_PAIR(sweep_retrieve, vectors, by_lanes), sweep_update_##vectors##_##by_lanes##_0, \
+        sweep_read_##vectors##_##by_lanes##_0                                                   \
   }
-/* [log2 of vectors] */
-static const sweep_set sweep_sets[] = {
-    SWEEP_ROW(1),
-    SWEEP_ROW(2),
+/* [by lanes][log2 of vectors] */
+static const sweep_set sweep_sets[2][3] = {
+    {SWEEP_SET(1, 0), SWEEP_SET(2, 0),
 #if SWEEP_MOST == 4
-    SWEEP_ROW(4),
+     SWEEP_SET(4, 0)
 #endif
+    },
+    {SWEEP_SET(1, 1),
+#if SWEEP_LANES_MOST == 2
+     SWEEP_SET(2, 1)
+#endif
+    },
 };
-#undef SWEEP_ROW
+#undef SWEEP_PAIR
+#undef SWEEP_SET
 
 #endif

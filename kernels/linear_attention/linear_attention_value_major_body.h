@@ -1,8 +1,7 @@
 /*
- * The recurrence on V-major states: a row of the state is a value column, lanes lie over key
- * channels, reductions follow NU-3. Rows are taken VEC_LANES at a time, so that their sums are
- * added up jointly. One token on a state that exists works where it lies; otherwise the item's rows
- * are copied to a tile of f32.
+ * One token on a V-major state that exists, where it lies: a row of the state is a value column,
+ * lanes lie over key channels, reductions follow NU-3. Rows are taken VEC_LANES at a time, so that
+ * their sums are added up jointly.
  */
 #ifndef QUIRE_LINEAR_ATTENTION_VALUE_MAJOR_BODY_H
 #define QUIRE_LINEAR_ATTENTION_VALUE_MAJOR_BODY_H
@@ -135,22 +134,6 @@ static vec rows_reduce(const value_rows *s, rows_function *const functions[2][2]
   return vec_sum_rows(joined);
 }
 
-/* One token on the rows of value columns [first, first + s->count). */
-static void rows_token(const quire_linear_attention_item *item, value_rows *s, int64_t token,
-                       float beta, size_t first) {
-  float retrieved[VEC_LANES];
-  float update[VEC_LANES];
-  float read[VEC_LANES];
-  const size_t type = rows_type(s->dtype);
-  if (item->uniforms->uses_delta) {
-    vec_store(retrieved, rows_reduce(s, rows_retrieves[type], rows_retrieve_tail));
-  }
-  load_update(item, token, beta, first, s->count, retrieved, update);
-  s->update = update;
-  vec_store(read, rows_reduce(s, rows_updates[type], rows_update_tail));
-  store_output(item, token, 0, first, s->count, read);
-}
-
 static void set_token(value_rows *s, const segment *rows, size_t n) {
   s->key = rows->keys + n * rows->pitch;
   s->query = rows->queries + n * rows->pitch;
@@ -159,102 +142,7 @@ static void set_token(value_rows *s, const segment *rows, size_t n) {
   s->by_channel = rows->by_channel;
 }
 
-/* Read-outs of the other query heads of the group from f32 rows. */
-static void rows_read_others(const quire_linear_attention_item *item, const segment *rows,
-                             const value_rows *s, int64_t token, size_t first) {
-  for (size_t member = 1; member < item->group; member++) {
-    float read[VEC_LANES];
-    value_rows reading = *s;
-    load_key_row(item, &item->views[LA_QUERY], token,
-                 quire_linear_attention_query_head(item, member), rows->pitch, rows->extra);
-    reading.key = rows->extra;
-    reading.by_channel = false;
-    reading.factor = 1.0f; /* x * 1 is x */
-    vec_store(read, rows_reduce(&reading, rows_retrieves[0], rows_retrieve_tail));
-    store_output(item, token, member, first, s->count, read);
-  }
-}
-
-/* ---- the tile ---- */
-
-typedef struct value_tile {
-  const quire_linear_attention_item *item;
-  segment *rows;
-  float *data; /* [columns][pitch] */
-  size_t pitch;
-  size_t first;
-  size_t columns;
-} value_tile;
-
-static void value_tile_load(const value_tile *t, const quire_linear_attention_state *state) {
-  for (size_t j = 0; j < t->columns; j++) {
-    float *row = t->data + j * t->pitch;
-    if (state->data) {
-      widen_row(state->dtype, state_element(state, t->first + j, 0), t->item->dk, row);
-    } else {
-      for (size_t i = 0; i < t->pitch; i += VEC_LANES) {
-        vec_store(row + i, vec_zero());
-      }
-    }
-  }
-}
-
-static void value_rows_store(const value_tile *t, const quire_linear_attention_state *state,
-                             size_t first, size_t count) {
-  const size_t size = quire_dtype_size(state->dtype);
-  for (size_t j = first; state->data && j < first + count; j++) {
-    unsigned char *to = state_element(state, t->first + j, 0);
-    for (size_t i = 0; i < t->item->dk; i += VEC_LANES) {
-      store_lanes(state->dtype, to + i * size, lanes_of(t->item->dk - i, 0),
-                  vec_load(t->data + j * t->pitch + i));
-    }
-  }
-}
-
-/* All tokens of the segment for rows [j, j + count) of the tile. */
-static void value_tile_tokens(const value_tile *t, size_t j, size_t count) {
-  const quire_linear_attention_item *item = t->item;
-  float *row = t->data + j * t->pitch;
-  value_rows s = {.past = row,
-                  .present = row,
-                  .dtype = QUIRE_FLOAT32,
-                  .past_pitch = (int64_t)t->pitch,
-                  .present_pitch = (int64_t)t->pitch,
-                  .count = count,
-                  .channels = item->dk};
-  for (size_t n = 0; n < t->rows->count; n++) {
-    const int64_t token = t->rows->first + (int64_t)n;
-    const int64_t slot = quire_linear_attention_slot_of(item, token);
-    set_token(&s, t->rows, n);
-    rows_token(item, &s, token, t->rows->betas[n], t->first + j);
-    rows_read_others(item, t->rows, &s, token, t->first + j);
-    if (slot >= 0) {
-      const quire_linear_attention_state state = quire_linear_attention_present(item, slot);
-      value_rows_store(t, &state, j, count);
-    }
-  }
-}
-
-static void value_tile_run(const value_tile *t) {
-  const quire_linear_attention_item *item = t->item;
-  const quire_linear_attention_state past = quire_linear_attention_past(item);
-  value_tile_load(t, &past);
-  for (int64_t first = 0; first < item->tokens; first += (int64_t)t->rows->count) {
-    segment_load(t->rows, item, first);
-    for (size_t j = 0; j < t->columns; j += VEC_LANES) {
-      value_tile_tokens(t, j, t->columns - j < VEC_LANES ? t->columns - j : VEC_LANES);
-    }
-  }
-  if (item->tokens == 0) { /* X3: an empty sequence keeps its state in the last slot */
-    const quire_linear_attention_state state =
-        quire_linear_attention_present(item, item->window > 0 ? item->window - 1 : 0);
-    value_rows_store(t, &state, 0, t->columns);
-  }
-}
-
-/* ---- one token, in the state ---- */
-
-enum { STEP_COLUMNS = 128 };
+enum { STEP_COLUMNS = 128, AHEAD_ROWS = 32 };
 
 /* The rows of columns [j, j + VEC_LANES) of the item, as far as it has them. */
 static value_rows step_rows(const quire_linear_attention_item *item,
@@ -268,8 +156,8 @@ static value_rows step_rows(const quire_linear_attention_item *item,
                   .present_pitch = present->row_stride,
                   .count = lanes_of(item->columns - j, 0),
                   .channels = item->dk};
-  if (j + 2 * VEC_LANES < item->columns) {
-    s.ahead = 2 * VEC_LANES * (size_t)past->row_stride;
+  if (j + AHEAD_ROWS < item->columns) {
+    s.ahead = AHEAD_ROWS * (size_t)past->row_stride;
   }
   set_token(&s, rows, 0);
   return s;
@@ -308,42 +196,23 @@ static void value_step_columns(const quire_linear_attention_item *item,
   store_output(item, 0, 0, item->first + first, columns, values);
 }
 
-/* Whether the item was one token on a state that exists and goes somewhere, and is done. */
-static bool value_step_run(const quire_linear_attention_item *item, segment *rows) {
+/* Runs a one-token sequence; returns how many columns are done. */
+static size_t value_step_run(const quire_linear_attention_item *item, segment *rows) {
   const quire_linear_attention_state past = quire_linear_attention_past(item);
   if (item->tokens != 1 || item->group != 1 || !past.data || quire_linear_attention_logs(item)) {
-    return false;
+    return 0;
   }
   const quire_linear_attention_state present =
       quire_linear_attention_present(item, quire_linear_attention_slot_of(item, 0));
   if (!present.data) {
-    return false;
+    return 0;
   }
   segment_load(rows, item, 0);
   for (size_t j = 0; j < item->columns; j += STEP_COLUMNS) {
     const size_t rest = item->columns - j;
     value_step_columns(item, &past, &present, rows, j, rest < STEP_COLUMNS ? rest : STEP_COLUMNS);
   }
-  return true;
-}
-
-/* `work`: room for a tile. */
-static void run_value_major(const quire_linear_attention_item *item, segment *rows, float *work) {
-  if (value_step_run(item, rows)) {
-    return;
-  }
-  const size_t pitch = rows->pitch;
-  const size_t most = item->dk > LA_STACK_CHANNELS ? LA_SCRATCH_COLUMNS : LA_TILE_FLOATS / pitch;
-  for (size_t done = 0; done < item->columns; done += most) {
-    const size_t rest = item->columns - done;
-    const value_tile t = {.item = item,
-                          .rows = rows,
-                          .data = work,
-                          .pitch = pitch,
-                          .first = item->first + done,
-                          .columns = rest < most ? rest : most};
-    value_tile_run(&t);
-  }
+  return item->columns;
 }
 
 #endif
