@@ -60,8 +60,13 @@ static void store_lanes(quire_dtype dtype, void *p, size_t n, vec x) {
   }
 }
 
+/* Of activations and states. */
+static size_t element_size(quire_dtype dtype) {
+  return dtype == QUIRE_FLOAT32 ? 4 : 2;
+}
+
 static const void *element_at(quire_dtype dtype, const void *row, size_t element) {
-  return (const unsigned char *)row + element * quire_dtype_size(dtype);
+  return (const unsigned char *)row + element * element_size(dtype);
 }
 
 /* n elements to f32; `out` has room for whole vectors and is filled up with zeros. */
@@ -121,7 +126,7 @@ static void load_key_row(const quire_linear_attention_item *item, const quire_vi
 static void gather(const quire_linear_attention_item *item, const quire_view *view, int64_t first,
                    size_t count, size_t channel, float *values) {
   const unsigned char *element = quire_linear_attention_token_row(item, view, first, channel);
-  const int64_t step = view->stride[1] * (int64_t)quire_dtype_size(view->dtype);
+  const int64_t step = view->stride[1] * (int64_t)element_size(view->dtype);
   for (size_t t = 0; t < count; t++) {
     float lanes[VEC_LANES];
     vec_store(lanes, load_lanes(view->dtype, element + (int64_t)t * step, 1));
@@ -258,7 +263,7 @@ static void prefetch_row(const quire_linear_attention_item *item, const quire_vi
                          int64_t token, size_t channel, size_t count) {
   if (token < item->tokens) {
     const char *row = quire_linear_attention_token_row(item, view, token, channel);
-    const size_t bytes = count * quire_dtype_size(view->dtype);
+    const size_t bytes = count * element_size(view->dtype);
     for (size_t at = 0; at < bytes; at += 64) {
       vec_prefetch(row + at);
     }

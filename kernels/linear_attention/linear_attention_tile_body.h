@@ -69,7 +69,7 @@ static void store_output(const quire_linear_attention_item *item, int64_t token,
   unsigned char *row = quire_linear_attention_token_row(item, view, token, channel);
   const vec scale = vec_set(item->scale);
   for (size_t j = 0; j < columns; j += VEC_LANES) {
-    store_lanes(view->dtype, row + j * quire_dtype_size(view->dtype), lanes_of(columns - j, 0),
+    store_lanes(view->dtype, row + j * element_size(view->dtype), lanes_of(columns - j, 0),
                 vec_mul(vec_load(read + j), scale));
   }
 }
@@ -79,7 +79,7 @@ static void store_output(const quire_linear_attention_item *item, int64_t token,
 static unsigned char *state_element(const quire_linear_attention_state *state, size_t row,
                                     size_t column) {
   const int64_t element = (int64_t)row * state->row_stride + (int64_t)column;
-  return state->data + element * (int64_t)quire_dtype_size(state->dtype);
+  return state->data + element * (int64_t)element_size(state->dtype);
 }
 
 /* A square of a V-major state, rows [column, column + n) and `count` channels from i on, becomes
@@ -87,9 +87,16 @@ static unsigned char *state_element(const quire_linear_attention_state *state, s
 static void square_load(const quire_linear_attention_state *state, size_t column, size_t n,
                         size_t i, size_t count, float *to, size_t pitch) {
   vec square[VEC_LANES];
-  for (size_t j = 0; j < VEC_LANES; j++) {
-    square[j] =
-        j < n ? load_lanes(state->dtype, state_element(state, column + j, i), count) : vec_zero();
+  const unsigned char *row = state_element(state, column, i);
+  const size_t step = (size_t)state->row_stride * element_size(state->dtype);
+  if (state->dtype == QUIRE_FLOAT32 && n == VEC_LANES && count == VEC_LANES) {
+    for (size_t j = 0; j < VEC_LANES; j++) {
+      square[j] = vec_load((const float *)(const void *)(row + j * step));
+    }
+  } else {
+    for (size_t j = 0; j < VEC_LANES; j++) {
+      square[j] = j < n ? load_lanes(state->dtype, row + j * step, count) : vec_zero();
+    }
   }
   vec_transpose(square);
   for (size_t c = 0; c < count; c++) {
@@ -100,12 +107,20 @@ static void square_load(const quire_linear_attention_state *state, size_t column
 static void square_store(const quire_linear_attention_state *state, size_t column, size_t n,
                          size_t i, size_t count, const float *from, size_t pitch) {
   vec square[VEC_LANES];
+  unsigned char *row = state_element(state, column, i);
+  const size_t step = (size_t)state->row_stride * element_size(state->dtype);
   for (size_t c = 0; c < VEC_LANES; c++) {
     square[c] = c < count ? vec_load(from + c * pitch) : vec_zero();
   }
   vec_transpose(square);
-  for (size_t j = 0; j < n; j++) {
-    store_lanes(state->dtype, state_element(state, column + j, i), count, square[j]);
+  if (state->dtype == QUIRE_FLOAT32 && n == VEC_LANES && count == VEC_LANES) {
+    for (size_t j = 0; j < VEC_LANES; j++) {
+      vec_store((float *)(void *)(row + j * step), square[j]);
+    }
+  } else {
+    for (size_t j = 0; j < n; j++) {
+      store_lanes(state->dtype, row + j * step, count, square[j]);
+    }
   }
 }
 

@@ -96,7 +96,7 @@ static void rows_retrieve_tail(const value_rows *s, size_t row, lanes16 *sum) {
 
 static void rows_update_tail(const value_rows *s, size_t row, lanes16 *sum) {
   const size_t whole = s->channels / 16 * 16;
-  const size_t size = quire_dtype_size(s->dtype);
+  const size_t size = element_size(s->dtype);
   for (size_t part = 0; part < LANES16_PARTS; part++) {
     const size_t n = lanes_of(s->channels - whole, part);
     const size_t at = whole + part * VEC_LANES;
