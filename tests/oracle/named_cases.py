@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from oracle import causal_conv_cases
+from oracle import causal_conv_cases, linear_replay_cases
 from oracle.case_file import Case
-from oracle.generate import normal
+from oracle.generate import normal, uniform
 from oracle.tensors import Tensor
 
 SEED = 20240611
@@ -130,4 +130,95 @@ def conv_cases() -> dict[str, Case]:
     return cases
 
 
-FOLDERS: dict[str, Callable[[], dict[str, Case]]] = {"causal_conv": conv_cases}
+# ---- LinearAttentionReplay ----
+
+
+def replay(accepted: list[int], dtype: str = "F32", tokens: int = 8, decay: str = "head",
+           **attributes: Any) -> Case:  # fmt: skip
+    rng = np.random.default_rng(SEED + tokens)
+    heads, dk, dv, batch = 4, 24, 35, len(accepted)
+    key_heads = int(attributes.get("key_num_heads", heads))
+    case = Case("quire.LinearAttentionReplay", {"kv_num_heads": heads, **attributes})
+    matrix = (dv, dk) if attributes.get("state_layout") == "v_major" else (dk, dv)
+    case.inputs = {
+        "log_key": normal(rng, (batch, tokens, key_heads * dk), "F32", dk**-0.5),
+        "log_value": normal(rng, (batch, tokens, heads * dv), "F32"),
+        "accepted": Tensor.integers(accepted),
+        "past_state": normal(rng, (batch, heads, *matrix), dtype),
+    }
+    if decay != "none":
+        width = heads * (dk if decay == "channel" else 1)
+        case.inputs["log_decay"] = uniform(rng, (batch, tokens, width), "F32", 0.1, 1)
+    return case
+
+
+def golden_replay() -> Case:
+    """LR-G1."""
+    case = Case("quire.LinearAttentionReplay", {"kv_num_heads": 1})
+    numbers = {
+        "log_key": [[[1, 0], [0.6, 0.8]]] * 3,
+        "log_value": [[[0], [1.9]]] * 3,
+        "log_decay": [[[0.5], [0.25]]] * 3,
+        "past_state": [[[[4], [8]]]] * 3,
+    }
+    case.inputs = {name: Tensor.rounded(np.array(n), "F32") for name, n in numbers.items()}
+    case.inputs["accepted"] = Tensor.integers([0, 1, 2])
+    return case
+
+
+def replay_pool(case: Case, reads: list[int], writes: list[int]) -> Case:
+    state = case.inputs.pop("past_state")
+    pool = normal(np.random.default_rng(SEED), (5, *state.shape[1:]), state.dtype)
+    case.inputs["state_pool"] = pool
+    case.inputs["read_indices"] = Tensor.integers(reads)
+    case.inputs["write_indices"] = Tensor.integers(writes)
+    return case
+
+
+def replay_poison() -> Case:
+    """Tokens that were not accepted are not read."""
+    case = replay([3, 0], decay="channel")
+    for name in ("log_key", "log_value", "log_decay"):
+        case.inputs[name].data[0, 3:] = np.nan
+        case.inputs[name].data[1] = np.inf
+    return case
+
+
+def replay_ragged() -> Case:
+    case = replay([2, 0, 3], decay="channel")
+    for name in ("log_key", "log_value", "log_decay"):
+        case.inputs[name].data = case.inputs[name].data[:1]
+    case.inputs["cu_seqlens"] = Tensor.integers([0, 4, 4, 8])
+    return case
+
+
+def replay_cases() -> dict[str, Case]:
+    legal = {
+        "golden": golden_replay(),
+        "per_head": replay([8, 3, 0]),
+        "per_channel": replay([5, 1], decay="channel"),
+        "no_decay": replay([4], decay="none"),
+        "no_past": without(replay([2, 7]), "past_state"),
+        "v_major_f16": replay([8, 2], "F16", decay="channel", state_layout="v_major"),
+        "key_heads_2_bf16": replay([6, 6], "BF16", key_num_heads=2),
+        "key_heads_2_tiled": replay([6, 1], key_num_heads=2, head_mapping="tiled"),
+        "ragged": replay_ragged(),
+        "pool_in_place": replay_pool(replay([1, 2, 0]), [0, 1, 2], [0, 1, 2]),
+        "pool_fork": replay_pool(replay([1, 2, 0], "F16"), [0, -1, 2], [4, 3, -1]),
+        "rejected_poison": replay_poison(),
+    }
+    cases = {name: linear_replay_cases.finish(case) for name, case in legal.items()}
+    clash = replay_pool(replay([1, 1]), [0, 1], [2, 2])
+    cases |= {
+        "bad_accepted_too_many": refused(replay([9, 0]), "BAD_VALUE"),
+        "bad_accepted_negative": refused(replay([-1, 0]), "BAD_VALUE"),
+        "bad_slot_written_twice": refused(clash, "BAD_VALUE"),
+        "bad_key_heads_3": refused(replay([1], key_num_heads=3), "BAD_SHAPE"),
+    }
+    return cases
+
+
+FOLDERS: dict[str, Callable[[], dict[str, Case]]] = {
+    "causal_conv": conv_cases,
+    "linear_attention_replay": replay_cases,
+}
