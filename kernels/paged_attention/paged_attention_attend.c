@@ -6,25 +6,7 @@
 #include "paged_attention_passes.h"
 
 const quire_pass_binding quire_paged_attention_attend_bindings[QUIRE_ATTEND_BINDING_COUNT] = {
-    {"query", QUIRE_FLOAT_BITS},
-    {"key_cache", QUIRE_FLOAT_BITS | QUIRE_DTYPE_BIT(QUIRE_INT8)},
-    {"value_cache", QUIRE_FLOAT_BITS | QUIRE_DTYPE_BIT(QUIRE_INT8)},
-    {"block_table", QUIRE_DTYPE_BIT(QUIRE_INT32)},
-    {"k_scale", QUIRE_DTYPE_BIT(QUIRE_FLOAT32)},
-    {"v_scale", QUIRE_DTYPE_BIT(QUIRE_FLOAT32)},
-    {"head_sink", QUIRE_FLOAT_BITS},
-    {"output", QUIRE_FLOAT_BITS},
-    {"softmax_lse", QUIRE_DTYPE_BIT(QUIRE_FLOAT32)},
-    {"items", QUIRE_DTYPE_BIT(QUIRE_INT64)},
-    {"partial_values", QUIRE_DTYPE_BIT(QUIRE_FLOAT32)},
-    {"partial_stats", QUIRE_DTYPE_BIT(QUIRE_FLOAT32)},
-    {"queue", QUIRE_DTYPE_BIT(QUIRE_INT64)},
-    {"queue_taken", QUIRE_DTYPE_BIT(QUIRE_UINT32)},
-    {"attend_panels", QUIRE_DTYPE_BIT(QUIRE_FLOAT32)},
-    {"attend_rows", QUIRE_DTYPE_BIT(QUIRE_FLOAT32)},
-    {"work_values", QUIRE_DTYPE_BIT(QUIRE_FLOAT32)},
-    {"work_stats", QUIRE_DTYPE_BIT(QUIRE_FLOAT32)},
-};
+    QUIRE_ATTEND_BINDINGS(QUIRE_FLOAT_BITS, QUIRE_FLOAT_BITS | QUIRE_DTYPE_BIT(QUIRE_INT8))};
 
 /* What all rows of an item share. */
 typedef struct attend_item {
@@ -164,13 +146,25 @@ void quire_paged_attention_attend_item(const quire_pass *pass, const quire_paged
   }
 }
 
-quire_status quire_paged_attention_attend(const quire_pass *pass, const size_t item[3]) {
-  const quire_view *views = pass->views;
-  const quire_paged_item *items = views[QUIRE_ATTEND_ITEMS].data;
+quire_status quire_attend_items(const quire_pass *pass, size_t x,
+                                quire_attend_function *attend_short,
+                                quire_attend_function *attend_long) {
+  const quire_view *queue = &pass->views[QUIRE_ATTEND_QUEUE];
+  const quire_view *taken = &pass->views[QUIRE_ATTEND_QUEUE_TAKEN];
+  const quire_paged_item *items = pass->views[QUIRE_ATTEND_ITEMS].data;
   int64_t i = -1;
-  while ((i = quire_paged_take(&views[QUIRE_ATTEND_QUEUE], &views[QUIRE_ATTEND_QUEUE_TAKEN],
-                               item[0], i)) >= 0) {
-    quire_paged_attention_attend_item(pass, &items[i]);
+  while ((i = quire_paged_take(queue, taken, x, i)) >= 0) {
+    quire_attend_function *attend = items[i].gemm_order != 0 ? attend_long : attend_short;
+    attend(pass, &items[i], x);
   }
   return QUIRE_OK;
+}
+
+static void attend_plainly(const quire_pass *pass, const quire_paged_item *item, size_t x) {
+  (void)x;
+  quire_paged_attention_attend_item(pass, item);
+}
+
+quire_status quire_paged_attention_attend(const quire_pass *pass, const size_t item[3]) {
+  return quire_attend_items(pass, item[0], attend_plainly, attend_plainly);
 }

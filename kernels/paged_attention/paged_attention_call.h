@@ -105,11 +105,22 @@ void quire_attend_open(const quire_pass *pass, quire_attend_call *call,
 /* The whole of an item, in plain C: what a vector implementation leaves to it gives its bits. */
 void quire_paged_attention_attend_item(const quire_pass *pass, const quire_paged_item *item);
 
-/* The whole of an item in the GEMM-shaped order; grid index x may be a runner's. */
-typedef void quire_attend_long_function(const quire_pass *pass, const quire_paged_item *item,
-                                        size_t x);
-quire_attend_long_function quire_paged_attention_attend_long_avx2;
-quire_attend_long_function quire_paged_attention_attend_long_avx512;
-quire_attend_long_function quire_paged_attention_attend_long_neon;
+/* The whole of an item; grid index x may be a runner's. */
+typedef void quire_attend_function(const quire_pass *pass, const quire_paged_item *item, size_t x);
+
+/* Items in the order of one-token calls. */
+quire_attend_function quire_paged_attention_attend_short_avx2;
+quire_attend_function quire_paged_attention_attend_short_avx512;
+quire_attend_function quire_paged_attention_attend_short_neon;
+/* Items in the GEMM-shaped order. */
+quire_attend_function quire_paged_attention_attend_long_avx2;
+quire_attend_function quire_paged_attention_attend_long_avx512;
+quire_attend_function quire_paged_attention_attend_long_neon;
+quire_attend_function quire_paged_attention_attend_long_avx512bf16; /* precision fast */
+
+/* All items of grid index x. */
+quire_status quire_attend_items(const quire_pass *pass, size_t x,
+                                quire_attend_function *attend_short,
+                                quire_attend_function *attend_long);
 
 #endif

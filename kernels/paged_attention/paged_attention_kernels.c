@@ -11,10 +11,10 @@
 #define AVX512 .isa = QUIRE_ISA_AVX512, .features = AVX512_FEATURES, .priority = 20
 #define NEON .isa = QUIRE_ISA_NEON, .features = QUIRE_CPU_NEON, .priority = 10
 
+#define ATTEND_UNIFORMS "num_heads:u32 scale:f32 softcap:f32 window:u32 is_causal:u32"
 #define ATTEND                                                                           \
   .kernel = "paged_attention_attend", .bindings = quire_paged_attention_attend_bindings, \
-  .binding_count = QUIRE_ATTEND_BINDING_COUNT,                                           \
-  .uniforms = "num_heads:u32 scale:f32 softcap:f32 window:u32 is_causal:u32"
+  .binding_count = QUIRE_ATTEND_BINDING_COUNT, .uniforms = ATTEND_UNIFORMS
 #define SCATTER                                                                            \
   .kernel = "paged_attention_scatter", .bindings = quire_paged_attention_scatter_bindings, \
   .binding_count = QUIRE_SCATTER_BINDING_COUNT, .uniforms = "num_heads:u32"
@@ -45,6 +45,18 @@ static const quire_implementation implementations[] = {
 #ifdef QUIRE_WITH_AVX512
     {ATTEND, AVX512, .name = "paged_attention_attend__avx512",
      .function = quire_paged_attention_attend_avx512},
+#endif
+#ifdef QUIRE_WITH_AVX512BF16
+    {.kernel = "paged_attention_attend",
+     .name = "paged_attention_attend_bf16__avx512_fast",
+     .bindings = quire_paged_attention_attend_bf16_bindings,
+     .binding_count = QUIRE_ATTEND_BINDING_COUNT,
+     .uniforms = ATTEND_UNIFORMS,
+     .features = AVX512_FEATURES | QUIRE_CPU_AVX512BF16,
+     .isa = QUIRE_ISA_AVX512,
+     .precision = QUIRE_PRECISION_FAST,
+     .priority = 30,
+     .function = quire_paged_attention_attend_avx512bf16},
 #endif
 #ifdef QUIRE_WITH_NEON
     {ATTEND, NEON, .name = "paged_attention_attend__neon",

@@ -35,6 +35,7 @@ static void ELEMENT(pack_keys)(const prefill_tile *t, size_t size, float *panels
   }
 }
 
+#ifndef QUIRE_PREFILL_BF16
 /*
  * Values of keys [first, end) of a tile: panel after panel of PANEL columns (the last may be
  * narrower), each [key][columns]. Unmapped keys become rows of -0.0: fma(0, -0.0, x) is x, bit for
@@ -65,6 +66,8 @@ static void ELEMENT(scale_query)(const char *row, const float *factors, size_t s
     vec_store(out + d, vec_mul(ELEMENT(load_lanes)(row, d, size), vec_load(factors + d)));
   }
 }
+
+#endif
 
 #undef ELEMENT
 #undef ELEMENT_PASTE
