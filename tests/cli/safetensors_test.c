@@ -128,7 +128,7 @@ static void test_all_types(void **state) {
   (void)close(descriptor);
   static const unsigned char bytes[24] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 1, 1};
   quire_stored_tensor stored[QUIRE_DTYPE_COUNT];
-  char names[QUIRE_DTYPE_COUNT][8];
+  char names[QUIRE_DTYPE_COUNT][16];
   for (int i = 1; i < QUIRE_DTYPE_COUNT; ++i) {
     (void)snprintf(names[i], sizeof names[i], "t%d", i);
     stored[i - 1] =
