@@ -88,14 +88,14 @@ static void square_load(const quire_linear_attention_state *state, size_t column
                         size_t i, size_t count, float *to, size_t pitch) {
   vec square[VEC_LANES];
   const unsigned char *row = state_element(state, column, i);
-  const size_t step = (size_t)state->row_stride * element_size(state->dtype);
+  const size_t row_bytes = (size_t)state->row_stride * element_size(state->dtype);
   if (state->dtype == QUIRE_FLOAT32 && n == VEC_LANES && count == VEC_LANES) {
     for (size_t j = 0; j < VEC_LANES; j++) {
-      square[j] = vec_load((const float *)(const void *)(row + j * step));
+      square[j] = vec_load((const float *)(const void *)(row + j * row_bytes));
     }
   } else {
     for (size_t j = 0; j < VEC_LANES; j++) {
-      square[j] = j < n ? load_lanes(state->dtype, row + j * step, count) : vec_zero();
+      square[j] = j < n ? load_lanes(state->dtype, row + j * row_bytes, count) : vec_zero();
     }
   }
   vec_transpose(square);
@@ -108,18 +108,18 @@ static void square_store(const quire_linear_attention_state *state, size_t colum
                          size_t i, size_t count, const float *from, size_t pitch) {
   vec square[VEC_LANES];
   unsigned char *row = state_element(state, column, i);
-  const size_t step = (size_t)state->row_stride * element_size(state->dtype);
+  const size_t row_bytes = (size_t)state->row_stride * element_size(state->dtype);
   for (size_t c = 0; c < VEC_LANES; c++) {
     square[c] = c < count ? vec_load(from + c * pitch) : vec_zero();
   }
   vec_transpose(square);
   if (state->dtype == QUIRE_FLOAT32 && n == VEC_LANES && count == VEC_LANES) {
     for (size_t j = 0; j < VEC_LANES; j++) {
-      vec_store((float *)(void *)(row + j * step), square[j]);
+      vec_store((float *)(void *)(row + j * row_bytes), square[j]);
     }
   } else {
     for (size_t j = 0; j < n; j++) {
-      store_lanes(state->dtype, row + j * step, count, square[j]);
+      store_lanes(state->dtype, row + j * row_bytes, count, square[j]);
     }
   }
 }
