@@ -51,6 +51,8 @@ def run_quire(options, case):
         f.flush()
         command = [options.quire, "bench", f.name, "--json", "--mode", "warm", "--threads", str(options.threads),
                    "--seconds", str(options.seconds), "--patience", str(options.patience)]
+        if options.precision != "exact":
+            command += ["--precision", options.precision]
         if options.isa:
             command += ["--isa", options.isa]
         with turn(options.lock):
@@ -149,6 +151,7 @@ def main():
                         help="seconds to wait, for each row, until no other program works")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--isa", default="", help="highest instruction set for Quire; peers use what they find")
+    parser.add_argument("--precision", default="exact", help="exact or fast, of Quire")
     parser.add_argument("--lock", default="", help="file to lock around each process")
     parser.add_argument("--json", default="", help="file for all rows")
     options = parser.parse_args()

@@ -128,8 +128,8 @@ static void add_rows(bench_builder *builder, const char *name, quire_dtype dtype
 }
 
 quire_status quire_bench_make_attention(const quire_session *session, const bench_attention *item,
-                                        const char *dtype_name, size_t sets, bench_layers *layers,
-                                        quire_error *error) {
+                                        quire_precision precision, const char *dtype_name,
+                                        size_t sets, bench_layers *layers, quire_error *error) {
   const quire_dtype cache = quire_bench_dtype(dtype_name);
   const quire_dtype element = cache == QUIRE_INT8 ? QUIRE_FLOAT32 : cache;
   const int64_t width = item->heads * item->head_size;
@@ -141,6 +141,7 @@ quire_status quire_bench_make_attention(const quire_session *session, const benc
   count(item, &keys, &pairs, &tokens, &longest);
   bench_builder builder;
   quire_bench_begin(&builder, session, "com.microsoft.PagedAttention", sets, layers, error);
+  builder.request.precision = precision;
   add_rows(&builder, "query", element, tokens, width);
   add_rows(&builder, "key", element, tokens, kv_width);
   add_rows(&builder, "value", element, tokens, kv_width);

@@ -42,8 +42,8 @@ quire_status quire_bench_end(bench_builder *builder);
 
 /* The two operators that cases use. */
 quire_status quire_bench_make_attention(const quire_session *session, const bench_attention *item,
-                                        const char *dtype, size_t sets, bench_layers *layers,
-                                        quire_error *error);
+                                        quire_precision precision, const char *dtype, size_t sets,
+                                        bench_layers *layers, quire_error *error);
 quire_status quire_bench_make_linear(const quire_session *session, const bench_linear *item,
                                      quire_dtype dtype, size_t sets, bench_layers *layers,
                                      quire_error *error);

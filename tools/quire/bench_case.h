@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "quire/plan.h"
 #include "quire/status.h"
 #include "quire/tensor.h"
 

@@ -44,7 +44,7 @@ static quire_status make_kinds(const quire_session *session, const bench_case *i
     program->kinds[0].layer_count = (size_t)item->linear_layers;
   }
   if (item->attention_layers > 0 && status == QUIRE_OK) {
-    status = quire_bench_make_attention(session, &item->attention, dtype,
+    status = quire_bench_make_attention(session, &item->attention, item->precision, dtype,
                                         sets * (size_t)item->attention_layers, &program->kinds[1],
                                         error);
     program->kinds[1].layer_count = (size_t)item->attention_layers;

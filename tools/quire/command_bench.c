@@ -17,7 +17,7 @@ enum { LONGEST_CASES = 16 * 1024 * 1024, MOST_SETS = 1024 };
 typedef struct bench_options {
   int is_json, is_list;
   int64_t threads;
-  const char *isa, *cases, *mode, *seconds;
+  const char *isa, *cases, *mode, *seconds, *precision;
   int64_t patience;
   quire_text_list dtypes;
 } bench_options;
@@ -48,6 +48,11 @@ static const quire_option bench_table[] = {
      .offset = offsetof(bench_options, dtypes),
      .value_name = "TYPE",
      .help = "only this type of a case: f32, f16, bf16, i8; may be repeated"},
+    {.name = "--precision",
+     .kind = QUIRE_OPTION_CHOICE,
+     .offset = offsetof(bench_options, precision),
+     .choices = "exact|fast",
+     .help = "fast: attention may use bf16 or matrix units, without the promise about bits"},
     {.name = "--mode",
      .kind = QUIRE_OPTION_CHOICE,
      .offset = offsetof(bench_options, mode),
@@ -142,11 +147,14 @@ static void print_figure(const bench_figure *figure) {
 static json_t *figure_json(const bench_state *state, const bench_figure *figure) {
   const bench_times *times = &figure->times;
   return json_pack(
-      "{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:f, s:f, s:f, s:f, s:I, s:f, s:f, s:f, s:f, s:f, "
+      "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:f, s:f, s:f, s:f, s:I, s:f, s:f, s:f, s:f, "
+      "s:f, "
       "s:f}",
       "workload", figure->item->workload, "case", figure->item->name, "model", figure->item->model,
-      "dtype", figure->dtype, "mode", figure->is_cold ? "cold" : "warm", "isa", state->facts.isa,
-      "threads", (json_int_t)state->facts.threads, "sets", (json_int_t)figure->sets, "median_us",
+      "dtype", figure->dtype, "precision",
+      figure->item->precision == QUIRE_PRECISION_FAST ? "fast" : "exact", "mode",
+      figure->is_cold ? "cold" : "warm", "isa", state->facts.isa, "threads",
+      (json_int_t)state->facts.threads, "sets", (json_int_t)figure->sets, "median_us",
       times->median, "p10_us", times->low, "p90_us", times->high, "min_us", times->least, "samples",
       (json_int_t)times->samples, "other_cpu", times->others, "bytes", figure->bytes, "flops",
       figure->flops, "memory_limit_us", figure->memory_limit, "arithmetic_limit_us",
@@ -283,7 +291,10 @@ static quire_status measure_cases(bench_state *state, const quire_text_list *wor
                                   quire_error *error) {
   size_t picked = 0;
   for (size_t i = 0; i < state->cases.count; ++i) {
-    const bench_case *item = &state->cases.items[i];
+    bench_case *item = &state->cases.items[i];
+    if (state->options->precision && !strcmp(state->options->precision, "fast")) {
+      item->precision = QUIRE_PRECISION_FAST;
+    }
     if (!is_picked(item, words)) {
       continue;
     }

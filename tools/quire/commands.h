@@ -13,6 +13,7 @@ extern const quire_command quire_command_devices;
 extern const quire_command quire_command_version;
 extern const quire_command quire_command_bench;
 extern const quire_command quire_command_bench_plan;
+extern const quire_command quire_command_bench_serving; /* with QUIRE_WITH_SERVING */
 extern const quire_command quire_command_same_bits;
 
 #endif

@@ -6,14 +6,17 @@
 #include "commands.h"
 #include "failure.h"
 
-enum { COMMAND_COUNT = 10 };
-
-static const quire_command *const commands[COMMAND_COUNT] = {
-    &quire_command_run,     &quire_command_check,      &quire_command_explain,
-    &quire_command_lint,    &quire_command_ops,        &quire_command_devices,
-    &quire_command_version, &quire_command_bench_plan, &quire_command_same_bits,
-    &quire_command_bench, /* after those whose names begin alike */
+static const quire_command *const commands[] = {
+    &quire_command_run,           &quire_command_check,      &quire_command_explain,
+    &quire_command_lint,          &quire_command_ops,        &quire_command_devices,
+    &quire_command_version,       &quire_command_bench_plan,
+#ifdef QUIRE_WITH_SERVING
+    &quire_command_bench_serving,
+#endif
+    &quire_command_same_bits,     &quire_command_bench, /* after those whose names begin alike */
 };
+
+enum { COMMAND_COUNT = sizeof commands / sizeof *commands };
 
 static void print_overview(void) {
   printf("usage: quire COMMAND [arguments]\n\n");
