@@ -38,6 +38,7 @@ typedef struct bench_case {
   int64_t linear_layers;
   bench_attention attention;
   bench_linear linear;
+  quire_precision precision;         /* EXACT unless the command line says otherwise */
   int64_t states;                    /* buffers that the warm figure rotates through */
   int64_t stream_mib;                /* other memory that is read between layers */
   char dtypes[BENCH_MOST_DTYPES][8]; /* "f32", "f16", "bf16", "i8" */
