@@ -263,8 +263,8 @@ quire_status quire_cache_create(const quire_cache_options *options, quire_cache 
     return quire_serving_fail(error, QUIRE_BAD_REQUEST, NULL, "cache", "is NULL");
   }
   *cache = NULL;
-  int64_t unit;
-  int64_t length;
+  int64_t unit = 1;
+  int64_t length = 0;
   QUIRE_SERVING_TRY(check_options(options, &unit, &length, error));
   const quire_allocator *allocator =
       options->allocator != NULL ? options->allocator : &quire_serving_allocator;

@@ -39,6 +39,7 @@ static bool may_own(const quire_cache *cache, const quire_record *record) {
   return true;
 }
 
+/* The entry gets the sequence's blocks of the unit, in place of those that it has. */
 static void own_blocks(quire_cache *cache, const quire_record *record, int32_t entry) {
   for (int32_t group = 0; group < cache->group_count; ++group) {
     quire_pool *pool = &cache->pools[group];
@@ -47,32 +48,53 @@ static void own_blocks(quire_cache *cache, const quire_record *record, int32_t e
     for (int32_t i = 0; i < pool->per_unit; ++i) {
       const bool is_live = first + i >= record->first_live[group];
       if (is_live && pool->owner[table[first + i]] == QUIRE_NONE) {
+        const int32_t old = quire_pool_items(pool, entry)[i];
+        if (old != QUIRE_NONE) {
+          quire_pool_disown(cache, pool, old);
+        }
         quire_pool_own(cache, pool, table[first + i], entry, i);
       }
     }
   }
 }
 
+/*
+ * The unit is known. If nobody uses the entry's blocks, the sequence's own replace them, and theirs
+ * are free: a text that is computed again takes no second place. If somebody does, both keep
+ * theirs.
+ */
+static bool follow(quire_cache *cache, const quire_record *record, int32_t entry) {
+  if (quire_index_is_listed(cache, entry) && may_own(cache, record)) {
+    quire_index_pin(cache, entry);
+    own_blocks(cache, record, entry);
+    return true;
+  }
+  if (!may_pin(cache, entry)) {
+    return false;
+  }
+  quire_index_pin(cache, entry);
+  return true;
+}
+
 /* The tail is one unit: moves the cursor below it, to an entry that may be new. */
 static void index_unit(quire_cache *cache, quire_record *record, const int32_t *tokens) {
   int32_t entry = quire_index_find_child(cache, record->cursor, tokens);
-  if (entry != QUIRE_NONE) {
-    if (!may_pin(cache, entry)) {
-      record->is_indexing = false;
-      return;
+  bool is_there = entry != QUIRE_NONE;
+  if (is_there) {
+    is_there = follow(cache, record, entry);
+  } else if (may_own(cache, record)) {
+    entry = quire_index_add_child(cache, record->cursor, tokens);
+    is_there = entry != QUIRE_NONE;
+    if (is_there) {
+      own_blocks(cache, record, entry);
     }
-    quire_index_pin(cache, entry);
-  } else {
-    entry =
-        may_own(cache, record) ? quire_index_add_child(cache, record->cursor, tokens) : QUIRE_NONE;
-    if (entry == QUIRE_NONE) {
-      record->is_indexing = false;
-      return;
-    }
-    own_blocks(cache, record, entry);
   }
-  record->cursor = entry;
-  record->indexed += cache->unit;
+  if (is_there) {
+    record->cursor = entry;
+    record->indexed += cache->unit;
+  } else {
+    record->is_indexing = false;
+  }
 }
 
 void quire_record_index(quire_cache *cache, quire_record *record, const int32_t *tokens,

@@ -439,6 +439,25 @@ static void duplicates_are_kept_apart(void **state) {
   quire_cache_release(cache);
 }
 
+/* A text that is computed again, while nobody holds what the index has of it, replaces that. */
+static void what_is_computed_again_takes_no_more_room(void **state) {
+  (void)state;
+  quire_cache *cache = make_cache(4, 4);
+  const quire_sequence a = begin(cache, &alice, NULL, 0, 0);
+  for (int i = 0; i < 5; ++i) {
+    grow(cache, a, text, 16);
+    assert_int_equal(facts_of(cache, a).findable, 16);
+    MUST(quire_sequence_truncate(cache, a, 0, 0, error));
+    check_cache(cache);
+    assert_int_equal(group_of(cache, 0).cached, 4);
+    grow(cache, a, text, 6); /* takes the two last, and replaces the first by one of them */
+    assert_int_equal(facts_of(cache, a).findable, 4);
+    MUST(quire_sequence_truncate(cache, a, 0, 0, error));
+    check_cache(cache);
+  }
+  quire_cache_release(cache);
+}
+
 static void windows_slide(void **state) {
   (void)state;
   const quire_cache_group groups[2] = {{16, 4, 0}, {8, 2, 5}};
@@ -562,6 +581,7 @@ int main(void) {
       cmocka_unit_test(least_recently_used_goes_first),
       cmocka_unit_test(a_match_respects_promises),
       cmocka_unit_test(duplicates_are_kept_apart),
+      cmocka_unit_test(what_is_computed_again_takes_no_more_room),
       cmocka_unit_test(windows_slide),
       cmocka_unit_test(the_index_is_small),
       cmocka_unit_test(memory_may_fail),
