@@ -130,6 +130,19 @@ static void fill_pool(isa_case *ic, uint64_t *rng) {
   c->write_indices = ic->writes;
 }
 
+/* Leaves what the standard operator has. */
+static void choose_strict(la_call *c) {
+  c->strict_kernels = true;
+  c->cu_seqlens = NULL;
+  c->sequences = 0;
+  c->window = 0;
+  c->gate = 0;
+  c->beta_activation = 0;
+  c->l2_norm = 0;
+  c->v_major = false;
+  c->tiled = false;
+}
+
 static void fill_arrays(isa_case *ic, uint64_t *rng) {
   la_call *c = &ic->call;
   const int64_t rows = c->batch * c->tokens;
@@ -150,7 +163,7 @@ static void fill_arrays(isa_case *ic, uint64_t *rng) {
       ic->arrays[3][i] = pick(rng, 0, 9) == 0 ? -INFINITY : ic->arrays[3][i] * 50.0f;
     }
   }
-  if (pick(rng, 0, 3) == 0) {
+  if (pick(rng, 0, 3) == 0 && !c->strict_kernels) {
     fill_pool(ic, rng);
   } else if (pick(rng, 0, 4) > 0) {
     const int64_t count = (int64_t)la_state_count(c);
@@ -162,12 +175,15 @@ static void fill_arrays(isa_case *ic, uint64_t *rng) {
   }
 }
 
-static void make_case(isa_case *ic, uint64_t *rng) {
+static void make_case(isa_case *ic, uint64_t *rng, bool strict) {
   memset(ic, 0, sizeof *ic);
   la_call *c = &ic->call;
   choose_shape(c, rng);
   choose_sequences(ic, rng);
   choose_options(c, rng);
+  if (strict) {
+    choose_strict(c);
+  }
   la_defaults(c);
   if (c->window > 0 && !c->cu_seqlens && c->tokens == 0) {
     c->tokens = 1;
@@ -230,22 +246,21 @@ static void compare(const isa_case *ic, const quire_implementation *implementati
   free(got);
 }
 
-static void test_same_bits(void **state) {
-  (void)state;
+/* Random calls through every implementation of a kernel that this machine can run. */
+static void compare_all(const char *kernel, bool strict, int cases) {
   uint64_t rng = seed;
   const uint32_t features = quire_cpu_detect();
   int compared = 0;
   print_message("seed %llu\n", (unsigned long long)seed);
-  for (int n = 0; n < case_count; n++) {
+  for (int n = 0; n < cases; n++) {
     isa_case ic;
     size_t outputs = 0;
     size_t count = 0;
-    make_case(&ic, &rng);
+    make_case(&ic, &rng, strict);
     float *want = run(&ic, NULL, 32, false, &outputs, &count);
     for (size_t i = 0; i < quire_kernels_linear_attention.count; i++) {
       const quire_implementation *item = &quire_kernels_linear_attention.items[i];
-      if (strcmp(item->kernel, "linear_attention_recurrence") == 0 &&
-          (item->features & ~features) == 0) {
+      if (strcmp(item->kernel, kernel) == 0 && (item->features & ~features) == 0) {
         compare(&ic, item, want, &rng);
         compared++;
       }
@@ -258,8 +273,19 @@ static void test_same_bits(void **state) {
   print_message("%d runs compared\n", compared);
 }
 
+static void test_same_bits(void **state) {
+  (void)state;
+  compare_all("linear_attention_recurrence", false, case_count);
+}
+
+static void test_same_bits_strict(void **state) {
+  (void)state;
+  compare_all("linear_attention_recurrence_strict", true, case_count / 6);
+}
+
 int main(int argc, char **argv) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_bits)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_bits),
+                                     cmocka_unit_test(test_same_bits_strict)};
   seed = argc > 1 ? strtoull(argv[1], NULL, 10) : seed;
   case_count = argc > 2 ? atoi(argv[2]) : case_count;
   return cmocka_run_group_tests(tests, NULL, NULL);
