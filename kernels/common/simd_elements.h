@@ -13,7 +13,7 @@ static inline vec vec_load_elements(quire_dtype dtype, const void *p, size_t n) 
   if (dtype == QUIRE_BFLOAT16) {
     return vec_load_first_bf16((const uint16_t *)p, n);
   }
-  return vec_load_first((const float *)p, n);
+  return n == VEC_LANES ? vec_load((const float *)p) : vec_load_first((const float *)p, n);
 }
 
 /* The first n lanes, rounded once. */
@@ -22,6 +22,8 @@ static inline void vec_store_elements(quire_dtype dtype, void *p, size_t n, vec 
     vec_store_first_f16((uint16_t *)p, n, x);
   } else if (dtype == QUIRE_BFLOAT16) {
     vec_store_first_bf16((uint16_t *)p, n, x);
+  } else if (n == VEC_LANES) {
+    vec_store((float *)p, x);
   } else {
     vec_store_first((float *)p, n, x);
   }

@@ -8,6 +8,7 @@
 #include "linear_attention_item.h"
 #include "numeric.h"
 #include "simd.h"
+#include "simd_elements.h"
 #include "simd_gates.h"
 
 enum { SEGMENT_MAX = 63, SEGMENT_FLOATS = 4096, SEGMENT_VALUES = SEGMENT_MAX + 1 + 16 };
@@ -29,36 +30,6 @@ typedef struct segment {
   float factors[SEGMENT_VALUES];
   float betas[SEGMENT_VALUES];
 } segment;
-
-/* n <= VEC_LANES elements; the other lanes are 0. */
-static vec load_lanes(quire_dtype dtype, const void *p, size_t n) {
-  switch (dtype) {
-    case QUIRE_FLOAT16:
-      return vec_load_first_f16((const uint16_t *)p, n);
-    case QUIRE_BFLOAT16:
-      return vec_load_first_bf16((const uint16_t *)p, n);
-    default:
-      return n == VEC_LANES ? vec_load((const float *)p) : vec_load_first((const float *)p, n);
-  }
-}
-
-static void store_lanes(quire_dtype dtype, void *p, size_t n, vec x) {
-  switch (dtype) {
-    case QUIRE_FLOAT16:
-      vec_store_first_f16((uint16_t *)p, n, x);
-      break;
-    case QUIRE_BFLOAT16:
-      vec_store_first_bf16((uint16_t *)p, n, x);
-      break;
-    default:
-      if (n == VEC_LANES) {
-        vec_store((float *)p, x);
-      } else {
-        vec_store_first((float *)p, n, x);
-      }
-      break;
-  }
-}
 
 /* Of activations and states. */
 static size_t element_size(quire_dtype dtype) {
@@ -86,7 +57,7 @@ static void widen_row(quire_dtype dtype, const void *row, size_t n, float *out) 
     }
   }
   if (whole < n) {
-    vec_store(out + whole, load_lanes(dtype, element_at(dtype, row, whole), n - whole));
+    vec_store(out + whole, vec_load_elements(dtype, element_at(dtype, row, whole), n - whole));
   }
 }
 
@@ -129,7 +100,7 @@ static void gather(const quire_linear_attention_item *item, const quire_view *vi
   const int64_t step = view->stride[1] * (int64_t)element_size(view->dtype);
   for (size_t t = 0; t < count; t++) {
     float lanes[VEC_LANES];
-    vec_store(lanes, load_lanes(view->dtype, element + (int64_t)t * step, 1));
+    vec_store(lanes, vec_load_elements(view->dtype, element + (int64_t)t * step, 1));
     values[t] = lanes[0];
   }
 }
@@ -177,9 +148,9 @@ static void load_channel_factors(const quire_linear_attention_item *item, const 
     const size_t n = item->dk - i < VEC_LANES ? item->dk - i : VEC_LANES;
     const vec g = decay->shape[2] == kv_heads
                       ? shared
-                      : load_lanes(decay->dtype, element_at(decay->dtype, row, i), n);
+                      : vec_load_elements(decay->dtype, element_at(decay->dtype, row, i), n);
     if (gate && bias_view->shape[0] != kv_heads) {
-      bias = load_lanes(QUIRE_FLOAT32, bias_row + i, n);
+      bias = vec_load_elements(QUIRE_FLOAT32, bias_row + i, n);
     }
     vec_store(s->factor_rows + t * s->pitch + i, factor_of(g, gate, bias, minus_rate));
   }

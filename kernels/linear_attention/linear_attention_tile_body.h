@@ -55,7 +55,7 @@ static void load_update(const quire_linear_attention_item *item, int64_t token, 
       quire_linear_attention_token_row(item, view, token, item->head * item->dv + first);
   for (size_t j = 0; j < columns; j += VEC_LANES) {
     const vec value =
-        load_lanes(view->dtype, element_at(view->dtype, row, j), lanes_of(columns - j, 0));
+        vec_load_elements(view->dtype, element_at(view->dtype, row, j), lanes_of(columns - j, 0));
     vec_store(update + j, update_of(item, value, beta, retrieved + j));
   }
   quire_linear_attention_log_update(item, token, first, columns, update);
@@ -69,8 +69,8 @@ static void store_output(const quire_linear_attention_item *item, int64_t token,
   unsigned char *row = quire_linear_attention_token_row(item, view, token, channel);
   const vec scale = vec_set(item->scale);
   for (size_t j = 0; j < columns; j += VEC_LANES) {
-    store_lanes(view->dtype, row + j * element_size(view->dtype), lanes_of(columns - j, 0),
-                vec_mul(vec_load(read + j), scale));
+    vec_store_elements(view->dtype, row + j * element_size(view->dtype), lanes_of(columns - j, 0),
+                       vec_mul(vec_load(read + j), scale));
   }
 }
 
@@ -95,7 +95,7 @@ static void square_load(const quire_linear_attention_state *state, size_t column
     }
   } else {
     for (size_t j = 0; j < VEC_LANES; j++) {
-      square[j] = j < n ? load_lanes(state->dtype, row + j * row_bytes, count) : vec_zero();
+      square[j] = j < n ? vec_load_elements(state->dtype, row + j * row_bytes, count) : vec_zero();
     }
   }
   vec_transpose(square);
@@ -119,7 +119,7 @@ static void square_store(const quire_linear_attention_state *state, size_t colum
     }
   } else {
     for (size_t j = 0; j < n; j++) {
-      store_lanes(state->dtype, row + j * row_bytes, count, square[j]);
+      vec_store_elements(state->dtype, row + j * row_bytes, count, square[j]);
     }
   }
 }
@@ -128,9 +128,9 @@ static void block_load_row(const tile_block *block, const quire_linear_attention
                            size_t i, size_t v) {
   const size_t n = lanes_of(block->columns, v);
   float *to = block->data + (i * block->vectors + v) * VEC_LANES;
-  vec_store(
-      to, n > 0 ? load_lanes(state->dtype, state_element(state, i, block->first + v * VEC_LANES), n)
-                : vec_zero());
+  vec_store(to, n > 0 ? vec_load_elements(state->dtype,
+                                          state_element(state, i, block->first + v * VEC_LANES), n)
+                      : vec_zero());
 }
 
 /* Columns of the state into the tile; zeros without a state and behind the last column. */
@@ -158,8 +158,8 @@ static void block_store_row(const tile_block *block, const quire_linear_attentio
                             size_t i, size_t v) {
   const size_t n = lanes_of(block->columns, v);
   if (n > 0) {
-    store_lanes(state->dtype, state_element(state, i, block->first + v * VEC_LANES), n,
-                vec_load(block->data + (i * block->vectors + v) * VEC_LANES));
+    vec_store_elements(state->dtype, state_element(state, i, block->first + v * VEC_LANES), n,
+                       vec_load(block->data + (i * block->vectors + v) * VEC_LANES));
   }
 }
 

@@ -78,7 +78,7 @@ static vec fma_first(size_t n, vec a, vec b, vec acc) {
 
 static vec rows_decayed(const value_rows *s, size_t row, size_t at, size_t n) {
   const size_t element = (size_t)((int64_t)row * s->past_pitch) + at;
-  const vec x = load_lanes(s->dtype, element_at(s->dtype, s->past, element), n);
+  const vec x = vec_load_elements(s->dtype, element_at(s->dtype, s->past, element), n);
   return vec_mul(x, s->by_channel ? vec_load(s->factors + at) : vec_set(s->factor));
 }
 
@@ -105,7 +105,7 @@ static void rows_update_tail(const value_rows *s, size_t row, lanes16 *sum) {
           vec_fma(vec_load(s->key + at), vec_set(s->update[row]), rows_decayed(s, row, at, n));
       const size_t element = (size_t)((int64_t)row * s->present_pitch) + at;
       sum->part[part] = fma_first(n, x, vec_load(s->query + at), sum->part[part]);
-      store_lanes(s->dtype, (unsigned char *)s->present + element * size, n, x);
+      vec_store_elements(s->dtype, (unsigned char *)s->present + element * size, n, x);
     }
   }
 }
