@@ -30,6 +30,8 @@ typedef struct quire_pass {
   const void *uniforms;    /* struct whose layout is the implementation's `uniforms` */
   size_t grid[3];          /* item counts: item[i] < grid[i] */
   uint32_t flags;          /* QUIRE_RUN_STRICT */
+  uint32_t threads;        /* schedule passes only: threads that will share the items; a hint, which
+                              no result depends on; 0: unknown */
   quire_error *error;      /* schedule passes only; may be NULL */
 } quire_pass;
 

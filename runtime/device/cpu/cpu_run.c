@@ -245,6 +245,14 @@ static quire_status check_grids(const quire_plan *plan, const quire_workspace *w
   return QUIRE_OK;
 }
 
+/* Threads that will share the work; 0: unknown. */
+static uint32_t thread_hint(const quire_plan *plan, const quire_run_options *options) {
+  const quire_cpu *device = plan->device->backend_data;
+  const quire_executor *executor =
+      options->executor != NULL ? options->executor : &device->executor;
+  return executor->thread_limit > UINT32_MAX ? UINT32_MAX : (uint32_t)executor->thread_limit;
+}
+
 quire_status quire_cpu_prepare(quire_plan *plan, const quire_tensor *tensors,
                                quire_workspace *workspace, const quire_run_options *options,
                                quire_error *error) {
@@ -254,6 +262,7 @@ quire_status quire_cpu_prepare(quire_plan *plan, const quire_tensor *tensors,
     quire_view views[QUIRE_PASS_MAX_BINDINGS];
     quire_pass call = {.views = views, .uniforms = cpu->schedule->uniforms, .grid = {1, 1, 1}};
     call.flags = options->flags & QUIRE_RUN_STRICT;
+    call.threads = thread_hint(plan, options);
     call.error = error;
     bind_schedule(plan, cpu->schedule, tensors, workspace, views);
     const size_t item[3] = {0, 0, 0};
