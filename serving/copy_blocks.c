@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "cache_object.h"
-#include "strided_copy.h"
+#include "cache_view.h"
 
 static quire_status check_copies(const quire_cache_view *view, const quire_block_copy *copies,
                                  size_t copy_count, quire_error *error) {

@@ -120,39 +120,38 @@ static void unlist(quire_cache *cache, int32_t at) {
   index->entries[at].links.previous = QUIRE_UNLISTED;
 }
 
-void quire_index_pin(quire_cache *cache, int32_t at) {
-  if (cache->index.entries[at].pins++ == 0) {
-    unlist(cache, at);
+void quire_index_pin(quire_cache *cache, int32_t entry) {
+  if (cache->index.entries[entry].pins++ == 0) {
+    unlist(cache, entry);
   }
 }
 
-void quire_index_unpin(quire_cache *cache, int32_t at) {
+void quire_index_unpin(quire_cache *cache, int32_t entry) {
   quire_prefix_index *index = &cache->index;
-  quire_entry *entry = &index->entries[at];
-  if (--entry->pins > 0) {
+  if (--index->entries[entry].pins > 0) {
     return;
   }
-  entry->links = (quire_links){index->last_listed, QUIRE_NONE};
+  index->entries[entry].links = (quire_links){index->last_listed, QUIRE_NONE};
   if (index->last_listed == QUIRE_NONE) {
-    index->first_listed = at;
+    index->first_listed = entry;
   } else {
-    index->entries[index->last_listed].links.next = at;
+    index->entries[index->last_listed].links.next = entry;
   }
-  index->last_listed = at;
-  count_entry(cache, at, 1);
+  index->last_listed = entry;
+  count_entry(cache, entry, 1);
 }
 
-void quire_index_pin_path(quire_cache *cache, int32_t at) {
-  for (; at != QUIRE_NONE; at = cache->index.entries[at].parent) {
-    quire_index_pin(cache, at);
+void quire_index_pin_path(quire_cache *cache, int32_t entry) {
+  for (; entry != QUIRE_NONE; entry = cache->index.entries[entry].parent) {
+    quire_index_pin(cache, entry);
   }
 }
 
-void quire_index_unpin_path(quire_cache *cache, int32_t at) {
-  while (at != QUIRE_NONE) {
-    const int32_t parent = cache->index.entries[at].parent;
-    quire_index_unpin(cache, at);
-    at = parent;
+void quire_index_unpin_path(quire_cache *cache, int32_t entry) {
+  while (entry != QUIRE_NONE) {
+    const int32_t parent = cache->index.entries[entry].parent;
+    quire_index_unpin(cache, entry);
+    entry = parent;
   }
 }
 

@@ -11,7 +11,7 @@
 #define QUIRE_SERVING_SEQUENCE_FILE_H
 
 #include "cache_object.h"
-#include "strided_copy.h"
+#include "cache_view.h"
 
 enum { QUIRE_FILE_CHECKSUM_DIGITS = 16, QUIRE_FILE_TOKEN_DIGITS = 10 };
 

@@ -36,7 +36,7 @@ quire_status quire_sequence_reserve(quire_cache *cache, quire_sequence sequence,
                                     quire_error *error) {
   quire_record *record = NULL;
   QUIRE_SERVING_TRY(quire_record_find(cache, sequence, &record, error));
-  growth plan;
+  growth plan = {.copies = 0};
   QUIRE_SERVING_TRY(plan_growth(cache, record, count, &plan, error));
   for (int32_t group = 0; group < cache->group_count; ++group) {
     quire_record_set_reserved(cache, record, group, plan.need[group]);
@@ -59,7 +59,7 @@ quire_status quire_sequence_append(quire_cache *cache, quire_sequence sequence, 
                                    quire_error *error) {
   quire_record *record = NULL;
   QUIRE_SERVING_TRY(quire_record_find(cache, sequence, &record, error));
-  growth plan;
+  growth plan = {.copies = 0};
   QUIRE_SERVING_TRY(plan_growth(cache, record, count, &plan, error));
   if (plan.copies > cache->copy_limit - cache->copy_count) {
     return quire_serving_fail(error, QUIRE_LIMIT, "SV-9", "copies",

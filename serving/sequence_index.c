@@ -99,10 +99,12 @@ static void index_unit(quire_cache *cache, quire_record *record, const int32_t *
 
 void quire_record_index(quire_cache *cache, quire_record *record, const int32_t *tokens,
                         int32_t count) {
-  if (count == 0) {
+  if (count > 0 && tokens == NULL) {
+    record->is_indexing = false;
+  }
+  if (tokens == NULL) {
     return;
   }
-  record->is_indexing = record->is_indexing && tokens != NULL;
   int32_t *tail = quire_record_tail(cache, record);
   int32_t held = record->is_indexing ? record->committed - record->indexed : 0;
   for (int32_t done = 0; record->is_indexing && done < count;) {

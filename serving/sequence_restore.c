@@ -204,7 +204,8 @@ static void make_findable(quire_cache *cache, quire_record *record, const quire_
 static quire_status fill(quire_cache *cache, quire_serving_file *in, quire_sequence_file *file,
                          uint64_t checksum, int32_t *ids, char *piece, quire_sequence *sequence,
                          quire_error *error) {
-  QUIRE_SERVING_TRY(read_header(in, file, NULL, error));
+  uint64_t again = 0;
+  QUIRE_SERVING_TRY(read_header(in, file, &again, error));
   quire_record *record = quire_record_take(cache);
   take_blocks(cache, record, file);
   const quire_status status = read_data(in, file, record, checksum, ids, piece, error);

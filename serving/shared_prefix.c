@@ -76,7 +76,7 @@ quire_status quire_shared_prefix_scratch(const quire_shared_prefix_args *args, s
     return quire_serving_fail(error, QUIRE_BAD_REQUEST, NULL, "args",
                               "args or bytes is NULL, or struct_size is wrong");
   }
-  parts part;
+  parts part = {.rows = 0};
   QUIRE_SERVING_TRY(find_parts(args, &part, error));
   *bytes = part.bytes;
   return QUIRE_OK;
@@ -206,7 +206,7 @@ quire_status quire_shared_prefix_attention(quire_device *device,
     return quire_serving_fail(error, QUIRE_BAD_REQUEST, NULL, "args",
                               "device or args is NULL, or struct_size is wrong");
   }
-  parts part;
+  parts part = {.rows = 0};
   QUIRE_SERVING_TRY(find_parts(args, &part, error));
   QUIRE_SERVING_TRY(check_args(args, &part, error));
   int32_t *slots = (int32_t *)(void *)((char *)args->scratch + part.slots);

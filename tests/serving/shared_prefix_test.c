@@ -147,7 +147,7 @@ static void equals_the_plain_call(void **state) {
     fill(sink, HQ, &source);
     run(device, test, false);
     run(device, test, true); /* stores the same keys again */
-    const size_t rows = (size_t)(test->sequences * test->new_tokens);
+    const size_t rows = (size_t)test->sequences * (size_t)test->new_tokens;
     near(test->name, "output", &shared[0][0], &plain[0][0], rows * HQ * D);
     near(test->name, "softmax_lse", &shared_lse[0][0], &plain_lse[0][0], rows * HQ);
   }

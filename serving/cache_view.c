@@ -1,4 +1,4 @@
-#include "strided_copy.h"
+#include "cache_view.h"
 
 #include <string.h>
 

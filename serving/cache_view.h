@@ -1,6 +1,6 @@
 /* Copying boxes of elements between memories with different strides. */
-#ifndef QUIRE_SERVING_STRIDED_COPY_H
-#define QUIRE_SERVING_STRIDED_COPY_H
+#ifndef QUIRE_SERVING_CACHE_VIEW_H
+#define QUIRE_SERVING_CACHE_VIEW_H
 
 #include <stdbool.h>
 #include <stddef.h>
