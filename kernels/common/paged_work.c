@@ -5,9 +5,10 @@
 /* Items to aim at: enough for many cores to share evenly, few enough to cost nothing. */
 enum {
   TARGET_ITEMS = 256,
-  FEW_ITEMS = 32,
+  FEW_ITEMS = 16,
   /* Items of long sequences pack keys and values for all their rows: the more rows the better. */
-  LONG_ITEMS = 32,
+  LONG_ITEMS = 32, /* for an unknown number of threads */
+  LONG_ITEMS_A_THREAD = 4,
   LEAST_BLOCK = 96, /* rows times query heads of a group */
   PLAIN_BLOCK = 64  /* rows of an item where there are no runners */
 };
@@ -107,11 +108,12 @@ void quire_paged_begin(quire_paged_schedule *schedule, const quire_paged_load *l
   const int64_t most = most_block_rows(schedule);
   schedule->block_rows = most;
   schedule->long_runs = 1;
-  if (load->long_items > 0 && load->long_items < LONG_ITEMS) {
+  const int64_t wanted =
+      schedule->threads > 0 ? LONG_ITEMS_A_THREAD * schedule->threads : LONG_ITEMS;
+  if (load->long_items > 0 && load->long_items < wanted) {
     const int64_t least = ceil_div(LEAST_BLOCK * schedule->kv_num_heads, schedule->num_heads);
-    schedule->block_rows =
-        min_i64(most, max_i64(least, ceil_div(most * load->long_items, LONG_ITEMS)));
-    schedule->long_runs = ceil_div(LONG_ITEMS * schedule->block_rows, load->long_items * most);
+    schedule->block_rows = min_i64(most, max_i64(least, ceil_div(most * load->long_items, wanted)));
+    schedule->long_runs = ceil_div(wanted * schedule->block_rows, load->long_items * most);
   }
 }
 
@@ -173,6 +175,7 @@ static division divide_long(const quire_paged_schedule *schedule,
   result.parts = min_i64(schedule->kv_num_heads, left);
   result.block_rows = max_i64(schedule->block_rows, ceil_div(rows, left / result.parts));
   result.blocks = ceil_div(rows, result.block_rows);
+  result.block_rows = ceil_div(rows, result.blocks);
   result.runs = min_i64(result.keys.piece_count, schedule->long_runs);
   result.runs = max_i64(1, min_i64(result.runs, left / (result.blocks * result.parts)));
   choose_level(schedule, &result, rows);

@@ -104,6 +104,7 @@ typedef struct quire_paged_schedule {
   int64_t state_limit; /* capacities */
   int64_t item_limit;
   int64_t merge_limit;
+  int64_t threads;      /* a hint; 0: unknown */
   int64_t runner_limit; /* slices of scratch; 0: no queue */
   int64_t tile_rows;    /* rows times query heads that a slice holds at once */
   quire_paged_queue *queue;

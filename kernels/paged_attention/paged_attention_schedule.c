@@ -218,6 +218,7 @@ quire_status quire_paged_attention_schedule(const quire_pass *pass, const size_t
       .merge_limit = pass->views[VIEW_MERGE_ROWS].shape[0],
       .runner_limit = pass->views[VIEW_ATTEND_ROWS].shape[0],
       .tile_rows = pass->views[VIEW_ATTEND_ROWS].shape[1] - QUIRE_PAGED_SPARE_ROWS,
+      .threads = pass->threads,
       .queue = pass->views[VIEW_QUEUE].data,
       .items = pass->views[VIEW_ITEMS].data,
       .merge_rows = pass->views[VIEW_MERGE_ROWS].data,

@@ -112,6 +112,7 @@ static quire_status schedule_rows(const quire_pass *pass, const size_t item[3]) 
       .state_limit = uniforms->state_limit,
       .item_limit = pass->views[VIEW_ITEMS].shape[0],
       .merge_limit = pass->views[VIEW_MERGE_ROWS].shape[0],
+      .threads = pass->threads,
       .queue = pass->views[VIEW_QUEUE].data,
       .items = pass->views[VIEW_ITEMS].data,
       .merge_rows = pass->views[VIEW_MERGE_ROWS].data,

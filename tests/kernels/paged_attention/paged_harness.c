@@ -250,6 +250,7 @@ static quire_status run_schedule(const paged_call *call, scratch *s, quire_error
                            .uniforms = uniforms,
                            .grid = {1, 1, 1},
                            .flags = call->flags,
+                           .threads = call->threads,
                            .error = error};
   const size_t item[3] = {0, 0, 0};
   const quire_implementation *kernel =

@@ -41,6 +41,7 @@ typedef struct paged_call {
   int64_t extra_items;   /* items above the number of rows; -1: what the manifest gives */
   bool reverse;          /* items in descending order */
   int64_t scatter_parts; /* 0: 3 */
+  uint32_t threads;      /* what the schedule is told; 0: unknown */
   int64_t tile_rows;     /* of a runner's slice; 0: what the manifest gives */
   int64_t runners;       /* at most; -1: what the manifest gives */
   /* Results. */

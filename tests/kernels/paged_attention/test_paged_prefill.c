@@ -111,6 +111,7 @@ static void run(const paged_problem *p, const paged_layout *l, quire_isa isa, ui
   b->call.runners = -1;
   if (isa != QUIRE_ISA_SCALAR) {
     b->call.reverse = one_in(&choice, 2);
+    b->call.threads = (uint32_t)draw(&choice, 0, 20);
     b->call.tile_rows = one_in(&choice, 2) ? 6 * draw(&choice, 2, 8) + 6 : 0;
     b->call.runners = one_in(&choice, 3) ? draw(&choice, 0, 2) : -1;
   }
