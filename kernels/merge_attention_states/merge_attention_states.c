@@ -69,7 +69,7 @@ quire_merge_weights quire_merge_attention_states_weigh(const quire_view *views, 
 }
 
 /* Item: one n of [N, H, D], all heads. */
-quire_status quire_merge_attention_states(const quire_pass *pass, const size_t item[3]) {
+quire_status quire_merge_attention_states_scalar(const quire_pass *pass, const size_t item[3]) {
   const quire_view *views = pass->views;
   const int64_t heads = views[MERGE_OUTPUT].shape[1];
   for (int64_t head = 0; head < heads; ++head) {
@@ -86,7 +86,7 @@ quire_status quire_merge_attention_states(const quire_pass *pass, const size_t i
 
 static const quire_implementation implementations[] = {
     {MERGE, SCALAR, .name = "merge_attention_states__scalar",
-     .function = quire_merge_attention_states},
+     .function = quire_merge_attention_states_scalar},
 #ifdef QUIRE_WITH_AVX2
     {MERGE, AVX2, .name = "merge_attention_states__avx2",
      .function = quire_merge_attention_states_avx2},

@@ -23,7 +23,7 @@ typedef struct quire_merge_weights {
 /* The weights of row n*H + h; writes its log-sum-exp. */
 quire_merge_weights quire_merge_attention_states_weigh(const quire_view *views, int64_t row);
 
-quire_pass_function quire_merge_attention_states;
+quire_pass_function quire_merge_attention_states_scalar;
 quire_pass_function quire_merge_attention_states_avx2;
 quire_pass_function quire_merge_attention_states_avx512;
 quire_pass_function quire_merge_attention_states_neon;
