@@ -202,9 +202,9 @@ static inline void vec_store_parts(float *p, size_t stride, int parts, vec x) {
     _mm_storeh_pi((__m64 *)(void *)(p + 3 * stride), high);
   }
 }
-/* Asks for the cache line of p, soon but not at once. */
+/* Asks for the cache line of p. */
 static inline void vec_prefetch(const void *p) {
-  _mm_prefetch((const char *)p, _MM_HINT_T1);
+  _mm_prefetch((const char *)p, _MM_HINT_T0);
 }
 
 /* Lane j of row i becomes lane i of row j. */

@@ -192,9 +192,9 @@ static inline void vec_store_parts(float *p, size_t stride, int parts, vec x) {
     _mm_storeu_ps(p + 3 * stride, _mm512_extractf32x4_ps(x, 3));
   }
 }
-/* Asks for the cache line of p, soon but not at once. */
+/* Asks for the cache line of p. */
 static inline void vec_prefetch(const void *p) {
-  _mm_prefetch((const char *)p, _MM_HINT_T1);
+  _mm_prefetch((const char *)p, _MM_HINT_T0);
 }
 
 /* Lane j of row i becomes lane i of row j. */

@@ -159,9 +159,9 @@ static inline void vec_store_parts(float *p, size_t stride, int parts, vec x) {
   (void)parts;
   vst1q_f32(p, x);
 }
-/* Asks for the cache line of p, soon but not at once. */
+/* Asks for the cache line of p. */
 static inline void vec_prefetch(const void *p) {
-  __builtin_prefetch(p, 0, 2);
+  __builtin_prefetch(p, 0, 3);
 }
 
 /* Lane j of row i becomes lane i of row j. */

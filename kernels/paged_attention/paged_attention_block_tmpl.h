@@ -23,13 +23,12 @@
   INNER(QUIRE_QUERIES, ADD_SCORE, key)
 #define KEEP_SUM(key, query) lanes[query * QUIRE_KEYS + key].part[part] = sum_##query##_##key;
 #define KEEP_SUMS(key) INNER(QUIRE_QUERIES, KEEP_SUM, key)
-#define PREFETCH_KEY(key) vec_prefetch(rows->next[first_key + key] + rows->next_offset + at);
 
 /*
  * Scores of keys first_key and on for n channels. Sets of few registers take NU-3's lanes in parts.
  * The queries lie 16 channels of each after 16 of the other; the tail of a row meets their zeros.
  */
-static inline void BLOCK(score_block)(const attend_rows *rows, int first_key, bool prefetch,
+static inline void BLOCK(score_block)(const attend_rows *rows, int first_key, attend_ahead *ahead,
                                       const float *q, size_t n, float *scores) {
   OUTER(QUIRE_KEYS, ROW_OF_KEY)
   lanes16 lanes[BLOCK_SUMS < VEC_LANES ? VEC_LANES : BLOCK_SUMS];
@@ -39,8 +38,8 @@ static inline void BLOCK(score_block)(const attend_rows *rows, int first_key, bo
     size_t d = (size_t)part * VEC_LANES;
     for (; d + VEC_LANES <= n; d += 16) {
       const size_t at = d * QUIRE_ELEMENT_BYTES;
-      if (prefetch && part == 0 && at % ATTEND_LINE == 0) {
-        OUTER(QUIRE_KEYS, PREFETCH_KEY)
+      if (part == 0) {
+        prefetch_ahead(ahead, QUIRE_KEYS * 16 * QUIRE_ELEMENT_BYTES);
       }
       OUTER(QUIRE_QUERIES, LOAD_QUERY)
       OUTER(QUIRE_KEYS, ADD_SCORES)
@@ -90,7 +89,7 @@ static inline void BLOCK(score_block)(const attend_rows *rows, int first_key, bo
 
 /* acc = acc * factor (unless factors is NULL), then fma of weight and value over the keys,
    ascending, for QUIRE_VECS vectors of columns from `first` on. */
-static inline void BLOCK(value_block)(const attend_rows *rows, bool prefetch, size_t first,
+static inline void BLOCK(value_block)(const attend_rows *rows, attend_ahead *ahead, size_t first,
                                       const float *weights, const float *factors,
                                       float *const *accumulators) {
   const ptrdiff_t at = (ptrdiff_t)(first * QUIRE_ELEMENT_BYTES);
@@ -100,12 +99,7 @@ static inline void BLOCK(value_block)(const attend_rows *rows, bool prefetch, si
   }
   for (int key = 0; key < rows->count; ++key) {
     const char *row = rows->rows[key] + rows->offset + at;
-    if (prefetch) {
-      const char *next = rows->next[key] + rows->next_offset + at;
-      for (int line = 0; line < QUIRE_VECS * VEC_LANES * QUIRE_ELEMENT_BYTES; line += ATTEND_LINE) {
-        vec_prefetch(next + line);
-      }
-    }
+    prefetch_ahead(ahead, QUIRE_VECS * VEC_LANES * QUIRE_ELEMENT_BYTES);
     OUTER(QUIRE_VECS, LOAD_VALUE)
     OUTER(QUIRE_QUERIES, ADD_VALUES)
   }
@@ -119,8 +113,8 @@ static inline void BLOCK(value_block)(const attend_rows *rows, bool prefetch, si
 #define STORE_TAIL(query) vec_store_first(accumulators[query] + first, n, sum_##query);
 
 /* The same for n <= VEC_LANES columns. */
-static inline void BLOCK(value_tail)(const attend_rows *rows, bool prefetch, size_t first, size_t n,
-                                     const float *weights, const float *factors,
+static inline void BLOCK(value_tail)(const attend_rows *rows, attend_ahead *ahead, size_t first,
+                                     size_t n, const float *weights, const float *factors,
                                      float *const *accumulators) {
   const ptrdiff_t at = (ptrdiff_t)(first * QUIRE_ELEMENT_BYTES);
   OUTER(QUIRE_QUERIES, LOAD_TAIL)
@@ -129,26 +123,23 @@ static inline void BLOCK(value_tail)(const attend_rows *rows, bool prefetch, siz
   }
   for (int key = 0; key < rows->count; ++key) {
     const vec v = ELEMENT(load_first)(rows->rows[key] + rows->offset + at, n);
-    if (prefetch) {
-      vec_prefetch(rows->next[key] + rows->next_offset + at);
-    }
+    prefetch_ahead(ahead, VEC_LANES * QUIRE_ELEMENT_BYTES);
     OUTER(QUIRE_QUERIES, ADD_TAIL)
   }
   OUTER(QUIRE_QUERIES, STORE_TAIL)
 }
 
-/* All n columns. Narrow blocks share a line of `next`. */
-static inline void BLOCK(value_columns)(const attend_rows *rows, bool prefetch, size_t n,
+/* All n columns. */
+static inline void BLOCK(value_columns)(const attend_rows *rows, attend_ahead *ahead, size_t n,
                                         const float *weights, const float *factors,
                                         float *const *accumulators) {
   size_t first = 0;
   for (; first + QUIRE_VECS * VEC_LANES <= n; first += QUIRE_VECS * VEC_LANES) {
-    const bool line = first * QUIRE_ELEMENT_BYTES % ATTEND_LINE == 0;
-    BLOCK(value_block)(rows, prefetch && line, first, weights, factors, accumulators);
+    BLOCK(value_block)(rows, ahead, first, weights, factors, accumulators);
   }
   for (; first < n; first += VEC_LANES) {
     const size_t left = n - first < VEC_LANES ? n - first : VEC_LANES;
-    BLOCK(value_tail)(rows, prefetch, first, left, weights, factors, accumulators);
+    BLOCK(value_tail)(rows, ahead, first, left, weights, factors, accumulators);
   }
 }
 

@@ -54,10 +54,39 @@ enum {
 /* A sub-block's rows, of K/V head 0; `offset` leads to another head, in bytes. */
 typedef struct attend_rows {
   const char *const *rows;
-  const char *const *next; /* to prefetch */
-  ptrdiff_t offset, next_offset;
+  ptrdiff_t offset;
   int count; /* of keys; scores read 8 always */
 } attend_rows;
+
+/* What to prefetch: pieces of memory, one after the other. */
+typedef struct attend_piece {
+  const char *at, *end;
+} attend_piece;
+typedef struct attend_ahead {
+  const char *at, *end;      /* in the current piece */
+  const attend_piece *piece; /* those after it */
+  const attend_piece *last;
+} attend_ahead;
+
+/* Prefetches the next `bytes`, a multiple or a fraction of a line. */
+static inline void prefetch_ahead(attend_ahead *ahead, ptrdiff_t bytes) {
+  if (ahead->at >= ahead->end) {
+    if (ahead->piece == ahead->last) {
+      return;
+    }
+    ahead->at = ahead->piece->at;
+    ahead->end = ahead->piece->end;
+    ++ahead->piece;
+  }
+  const char *at = ahead->at;
+  ahead->at += bytes;
+  if (bytes < ATTEND_LINE && ((uintptr_t)at & (ATTEND_LINE - 1)) >= (uintptr_t)bytes) {
+    return; /* asked for already */
+  }
+  for (ptrdiff_t line = 0; line < bytes; line += ATTEND_LINE) {
+    vec_prefetch(at + line);
+  }
+}
 
 static inline size_t attend_padded(size_t n) {
   return (n + 15) / 16 * 16;
@@ -90,9 +119,10 @@ ELEMENT_LOADS(i8, int8_t, vec_load_i8, vec_load_first_i8)
 #include "paged_attention_element_body.h"
 
 typedef struct element_loops {
-  void (*scores)(const attend_rows *rows, const float *q, size_t n, size_t count, float *scores);
-  void (*values)(const attend_rows *rows, const float *weights, const float *factors, size_t n,
-                 size_t count, float *const *accumulators);
+  void (*scores)(const attend_rows *rows, attend_ahead *ahead, const float *q, size_t n,
+                 size_t count, float *scores);
+  void (*values)(const attend_rows *rows, attend_ahead *ahead, const float *weights,
+                 const float *factors, size_t n, size_t count, float *const *accumulators);
 } element_loops;
 
 static element_loops loops_of(quire_dtype dtype) {
@@ -140,7 +170,10 @@ typedef struct decode_walk {
   bool piece_seen[QUIRE_PAGED_EXACT_TOKENS];
   bool group_seen[QUIRE_PAGED_EXACT_TOKENS];
   bool whole_seen[QUIRE_PAGED_EXACT_TOKENS];
-  decode_chunk loaded; /* whose queries are in `room` */
+  decode_chunk loaded;      /* whose queries are in `room` */
+  decode_chunk state_chunk; /* whose states of state_piece are below, if state_count is not 0 */
+  int64_t state_piece;
+  size_t state_count;
   decode_tile tiles[2];
   float maximum[CHUNK_QUERIES], sum[CHUNK_QUERIES], factor[CHUNK_QUERIES];
   float *stats[CHUNK_QUERIES], *accumulators[CHUNK_QUERIES];
@@ -158,8 +191,10 @@ static uint64_t bits_between(int64_t first, int64_t end) {
   return first <= 0 ? below_end : below_end & ~(((uint64_t)1 << first) - 1);
 }
 
-static ptrdiff_t row_bytes(const quire_view *cache, int64_t elements) {
-  return (ptrdiff_t)(elements * (int64_t)quire_dtype_size(cache->dtype));
+/* Of so many elements of a cache. */
+static inline ptrdiff_t row_bytes(const quire_view *cache, int64_t elements) {
+  const int64_t size = cache->dtype == QUIRE_FLOAT32 ? 4 : cache->dtype == QUIRE_INT8 ? 1 : 2;
+  return (ptrdiff_t)(elements * size);
 }
 
 /* Finds the rows of keys [first, end) of one tile. */
@@ -512,8 +547,21 @@ static void load_queries(decode_walk *walk, const decode_chunk *c) {
   memset(scores_of(walk, c), 0, count * QUIRE_PAGED_TILE * sizeof(float));
 }
 
+/* Puts m and l of the chunk on the stack back to where they came from. */
+static void store_states(decode_walk *walk) {
+  for (size_t i = 0; i < walk->state_count; ++i) {
+    walk->stats[i][0] = walk->maximum[i];
+    walk->stats[i][1] = walk->sum[i];
+  }
+  walk->state_count = 0;
+}
+
 /* Brings the chunk's m and l to the stack, and finds its accumulators. */
 static void load_states(decode_walk *walk, const decode_chunk *c, int64_t piece) {
+  if (walk->state_count != 0 && walk->state_piece == piece && same_chunk(&walk->state_chunk, c)) {
+    return;
+  }
+  store_states(walk);
   const size_t count = chunk_queries(c);
   for (size_t i = 0; i < count; ++i) {
     int64_t row;
@@ -529,48 +577,103 @@ static void load_states(decode_walk *walk, const decode_chunk *c, int64_t piece)
     walk->maximum[i] = 0.0f;
     walk->sum[i] = 0.0f;
   }
-}
-
-static void store_states(decode_walk *walk, const decode_chunk *c) {
-  for (size_t i = 0; i < chunk_queries(c); ++i) {
-    walk->stats[i][0] = walk->maximum[i];
-    walk->stats[i][1] = walk->sum[i];
-  }
+  walk->state_count = count;
+  walk->state_piece = piece;
+  walk->state_chunk = *c;
 }
 
 /* ---- a tile ---- */
+
+/*
+ * A step of a tile: the keys, or the values, of a sub-block. The lists of neighbouring tiles and
+ * chunks follow each other, and every step prefetches what the step after the next one reads.
+ */
+typedef struct decode_step {
+  const char *const *rows; /* 8 keys, of K/V head 0 */
+  const quire_view *cache;
+  int64_t first_head, head_count;
+  int sub;
+} decode_step;
+
+enum { STEPS_AHEAD = 1, TILE_STEPS = 2 * SUB_BLOCKS };
 
 static uint32_t sub_mask(uint64_t mask, int sub) {
   return (uint32_t)(mask >> (sub * ATTEND_KEYS)) & 0xffu;
 }
 
-/* The first sub-block from `sub` on with a present key, or SUB_BLOCKS. */
-static int present_sub(const decode_tile *t, int sub) {
-  while (sub < SUB_BLOCKS && sub_mask(t->present, sub) == 0) {
-    ++sub;
+/* Appends the sub-blocks with a present key, at most `most`; returns the new count. */
+static int add_steps(const decode_tile *t, bool values, const decode_walk *walk,
+                     const decode_chunk *c, int count, int most, decode_step *steps) {
+  for (int sub = 0; sub < SUB_BLOCKS && count < most; ++sub) {
+    if (sub_mask(t->present, sub) != 0) {
+      steps[count++] = (decode_step){(values ? t->values : t->keys) + sub * ATTEND_KEYS,
+                                     values ? walk->call.value_cache : walk->call.key_cache,
+                                     c->first_head, c->head_count, sub};
+    }
   }
-  return sub;
+  return count;
 }
 
-static void score_tile(decode_walk *walk, const decode_tile *t, const decode_chunk *c) {
-  const quire_view *keys = walk->call.key_cache;
-  const size_t size = (size_t)keys->shape[3];
-  const size_t per_head = (size_t)(c->row_count * c->members);
-  float *scores = scores_of(walk, c);
-  for (int sub = present_sub(t, 0); sub < SUB_BLOCKS;) {
-    const int next = present_sub(t, sub + 1);
-    const bool last = next == SUB_BLOCKS;
-    attend_rows rows = {.rows = t->keys + sub * ATTEND_KEYS, .count = ATTEND_KEYS};
-    rows.next = last ? t->values + present_sub(t, 0) * ATTEND_KEYS : t->keys + next * ATTEND_KEYS;
-    for (int64_t i = 0; i < c->head_count; ++i) {
-      const size_t first = (size_t)i * per_head;
-      const quire_view *next_cache = last ? walk->call.value_cache : keys;
-      rows.offset = row_bytes(keys, (c->first_head + i) * keys->stride[2]);
-      rows.next_offset = row_bytes(next_cache, (c->first_head + i) * next_cache->stride[2]);
-      walk->loops.scores(&rows, walk->room + first * attend_padded(size), size, per_head,
-                         scores + first * QUIRE_PAGED_TILE + sub * ATTEND_KEYS);
+/* A step's memory in the order in which it lies, an equal part for each head of the step that
+   prefetches it: 8 rows of one key and head each. */
+typedef struct decode_ahead {
+  const decode_step *step;
+  ptrdiff_t head_bytes, row_bytes; /* from head to head, and of a row */
+  bool by_key;                     /* the heads of a key lie together */
+  int64_t key, head;               /* the next row */
+} decode_ahead;
+
+static decode_ahead look_ahead(const decode_step *step) {
+  const quire_view *cache = step->cache;
+  return (decode_ahead){.step = step,
+                        .head_bytes = row_bytes(cache, cache->stride[2]),
+                        .row_bytes = row_bytes(cache, cache->shape[3]),
+                        .by_key = cache->stride[2] < cache->stride[1]};
+}
+
+/* Finds the next 8 rows; rows that touch are one piece. */
+static attend_ahead next_pieces(decode_ahead *a, attend_piece pieces[ATTEND_KEYS]) {
+  const decode_step *step = a->step;
+  attend_piece *piece = pieces;
+  int64_t left = ATTEND_KEYS;
+  while (left > 0) {
+    const char *row = step->rows[a->key] + (step->first_head + a->head) * a->head_bytes;
+    int64_t count = 1;
+    if (a->by_key && a->head_bytes == a->row_bytes) {
+      count = left < step->head_count - a->head ? left : step->head_count - a->head;
     }
-    sub = next;
+    *piece++ = (attend_piece){row, row + count * a->row_bytes};
+    left -= count;
+    if (!a->by_key) {
+      a->key = (a->key + 1) % ATTEND_KEYS;
+      a->head += a->key == 0;
+    } else {
+      a->head += count;
+    }
+    if (a->head == step->head_count) {
+      a->head = 0;
+      a->key = a->by_key ? (a->key + 1) % ATTEND_KEYS : a->key;
+    }
+  }
+  return (attend_ahead){.piece = pieces, .last = piece};
+}
+
+static void score_step(decode_walk *walk, const decode_step *step, const decode_step *ahead,
+                       const decode_chunk *c) {
+  const size_t size = (size_t)step->cache->shape[3];
+  const size_t per_head = (size_t)(c->row_count * c->members);
+  const ptrdiff_t head_bytes = row_bytes(step->cache, step->cache->stride[2]);
+  attend_rows rows = {step->rows, c->first_head * head_bytes, ATTEND_KEYS};
+  const float *q = walk->room;
+  float *scores = scores_of(walk, c) + step->sub * ATTEND_KEYS;
+  decode_ahead rows_ahead = look_ahead(ahead);
+  attend_piece pieces[ATTEND_KEYS];
+  for (int64_t i = 0; i < c->head_count; ++i) {
+    attend_ahead prefetch = next_pieces(&rows_ahead, pieces);
+    walk->loops.scores(&rows, &prefetch, q, size, per_head, scores);
+    rows.offset += head_bytes;
+    q += per_head * attend_padded(size);
+    scores += per_head * QUIRE_PAGED_TILE;
   }
 }
 
@@ -648,102 +751,111 @@ static void weigh_queries(decode_walk *walk, const decode_tile *t, const decode_
   vec_store(walk->sum + first, vec_fma(vec_load(walk->sum + first), factor, sums));
 }
 
-/* What the next step after a tile's last values reads first. */
-typedef struct decode_next {
-  const char *const *rows;
-  const quire_view *cache;
-  int64_t first_head;
-} decode_next;
+/* Neighbouring keys of a sub-block that the same rows see. */
+typedef struct decode_run {
+  int first, count;            /* keys */
+  size_t first_query, queries; /* of a head */
+  bool begins;                 /* the first of its rows in this tile */
+} decode_run;
 
-/* Some rows of a chunk that see the same keys of a tile. */
-typedef struct decode_span {
-  uint64_t mask;
-  size_t first, count; /* queries of a head */
-} decode_span;
+enum { MOST_RUNS = QUIRE_PAGED_EXACT_TOKENS * ATTEND_KEYS / 2 };
 
-/* Weights times values of one head in a sub-block: each run of neighbouring visible keys. */
-static void fold_run(const decode_walk *walk, const decode_span *span, int sub, attend_rows rows,
-                     const float *weights, size_t first_query) {
-  const uint32_t mask = sub_mask(span->mask, sub);
-  const bool begins = (span->mask & (((uint64_t)1 << (sub * ATTEND_KEYS)) - 1)) == 0;
-  const size_t query = first_query + span->first;
-  const float *factors = begins ? walk->factor + query : NULL;
-  const char *const *all = rows.rows;
-  const char *const *next = rows.next;
+/* Appends the runs of one mask in a sub-block. */
+static int add_runs(uint64_t mask, int sub, size_t first_query, size_t queries, int count,
+                    decode_run *runs) {
+  const uint32_t bits = sub_mask(mask, sub);
+  bool begins = (mask & (((uint64_t)1 << (sub * ATTEND_KEYS)) - 1)) == 0;
   for (int key = 0; key < ATTEND_KEYS;) {
-    if ((mask >> key & 1) == 0) {
-      ++key;
-      continue;
-    }
     int end = key;
-    while (end < ATTEND_KEYS && (mask >> end & 1) != 0) {
+    while (end < ATTEND_KEYS && (bits >> end & 1) != 0) {
       ++end;
     }
-    rows.rows = all + key;
-    rows.next = next + key;
-    rows.count = end - key;
-    walk->loops.values(&rows, weights + query * QUIRE_PAGED_TILE + sub * ATTEND_KEYS + key, factors,
-                       (size_t)walk->target.value_size, span->count, walk->accumulators + query);
-    factors = NULL;
-    key = end;
+    if (end > key) {
+      runs[count++] = (decode_run){key, end - key, first_query, queries, begins};
+      begins = false;
+    }
+    key = end + 1;
+  }
+  return count;
+}
+
+static int find_runs(const decode_tile *t, const decode_chunk *c, int sub, decode_run *runs) {
+  const size_t members = (size_t)c->members;
+  if (t->alike) {
+    return add_runs(t->masks[0], sub, 0, members * (size_t)c->row_count, 0, runs);
+  }
+  int count = 0;
+  for (int64_t i = 0; i < c->row_count; ++i) {
+    const uint64_t mask = t->masks[c->first_row + i];
+    count = add_runs(mask, sub, (size_t)i * members, members, count, runs);
+  }
+  return count;
+}
+
+static void value_step(decode_walk *walk, const decode_tile *t, const decode_step *step,
+                       const decode_step *ahead, const decode_chunk *c) {
+  const size_t size = (size_t)step->cache->shape[3];
+  const size_t per_head = (size_t)(c->row_count * c->members);
+  const ptrdiff_t head_bytes = row_bytes(step->cache, step->cache->stride[2]);
+  decode_run runs[MOST_RUNS];
+  const int run_count = find_runs(t, c, step->sub, runs);
+  attend_rows rows = {.offset = c->first_head * head_bytes};
+  const float *weights = scores_of(walk, c) + step->sub * ATTEND_KEYS;
+  decode_ahead rows_ahead = look_ahead(ahead);
+  attend_piece pieces[ATTEND_KEYS];
+  size_t head_query = 0;
+  for (int64_t i = 0; i < c->head_count; ++i) {
+    attend_ahead prefetch = next_pieces(&rows_ahead, pieces);
+    for (int j = 0; j < run_count; ++j) {
+      const decode_run *run = &runs[j];
+      const size_t query = head_query + run->first_query;
+      rows.rows = step->rows + run->first;
+      rows.count = run->count;
+      walk->loops.values(&rows, &prefetch, weights + query * QUIRE_PAGED_TILE + run->first,
+                         run->begins ? walk->factor + query : NULL, size, run->queries,
+                         walk->accumulators + query);
+    }
+    rows.offset += head_bytes;
+    head_query += per_head;
   }
 }
 
-static void value_tile(decode_walk *walk, const decode_tile *t, const decode_chunk *c,
-                       const decode_next *after) {
-  const quire_view *values = walk->call.value_cache;
-  const size_t per_head = (size_t)(c->row_count * c->members);
-  const float *weights = scores_of(walk, c);
-  decode_span spans[QUIRE_PAGED_EXACT_TOKENS] = {{t->masks[c->first_row], 0, per_head}};
-  int64_t span_count = 1;
-  if (!t->alike) {
-    span_count = c->row_count;
-    for (int64_t i = 0; i < span_count; ++i) {
-      spans[i] =
-          (decode_span){t->masks[c->first_row + i], (size_t)(i * c->members), (size_t)c->members};
-    }
+static void attend_chunk(decode_walk *walk, const decode_tile *t, const decode_chunk *c,
+                         const decode_tile *after, const decode_chunk *after_chunk) {
+  decode_step steps[TILE_STEPS + STEPS_AHEAD];
+  const int keys = add_steps(t, false, walk, c, 0, SUB_BLOCKS, steps);
+  const int count = add_steps(t, true, walk, c, keys, TILE_STEPS, steps);
+  int filled = add_steps(after, false, walk, after_chunk, count, count + STEPS_AHEAD, steps);
+  while (filled < count + STEPS_AHEAD) {
+    steps[filled++] = steps[count - 1];
   }
-  for (int sub = present_sub(t, 0); sub < SUB_BLOCKS;) {
-    const int next = present_sub(t, sub + 1);
-    const bool last = next == SUB_BLOCKS;
-    attend_rows rows = {.rows = t->values + sub * ATTEND_KEYS};
-    rows.next = last ? after->rows : t->values + next * ATTEND_KEYS;
-    const quire_view *next_cache = last ? after->cache : values;
-    const int64_t next_head = last ? after->first_head : c->first_head;
-    for (int64_t i = 0; i < c->head_count; ++i) {
-      rows.offset = row_bytes(values, (c->first_head + i) * values->stride[2]);
-      rows.next_offset = row_bytes(next_cache, (next_head + i) * next_cache->stride[2]);
-      for (int64_t j = 0; j < span_count; ++j) {
-        fold_run(walk, &spans[j], sub, rows, weights, (size_t)i * per_head);
-      }
-    }
-    sub = next;
+  load_queries(walk, c);
+  load_states(walk, c, t->piece);
+  for (int i = 0; i < keys; ++i) {
+    score_step(walk, &steps[i], &steps[i + STEPS_AHEAD], c);
+  }
+  const size_t queries = chunk_queries(c);
+  for (size_t first = 0; first < queries; first += VEC_LANES) {
+    weigh_queries(walk, t, c, first);
+  }
+  for (int i = keys; i < count; ++i) {
+    value_step(walk, t, &steps[i], &steps[i + STEPS_AHEAD], c);
   }
 }
 
 static void attend_tile(decode_walk *walk, const decode_tile *t, const decode_tile *following) {
-  decode_chunk chunk = first_chunk(walk);
+  decode_chunk c = first_chunk(walk);
   bool more = true;
   while (more) {
-    const decode_chunk c = chunk;
-    more = next_chunk(walk, &chunk);
-    decode_next after = {t->keys + present_sub(t, 0) * ATTEND_KEYS, walk->call.key_cache,
-                         chunk.first_head};
-    if (!more) {
-      after.first_head = walk->item->first_head;
-      if (following->present != 0) {
-        after.rows = following->keys + present_sub(following, 0) * ATTEND_KEYS;
-      }
+    decode_chunk after = c;
+    more = next_chunk(walk, &after);
+    if (more) {
+      attend_chunk(walk, t, &c, t, &after);
+    } else {
+      const decode_chunk first = first_chunk(walk);
+      attend_chunk(walk, t, &c, following, &first);
     }
-    load_queries(walk, &c);
-    load_states(walk, &c, t->piece);
-    score_tile(walk, t, &c);
-    const size_t count = chunk_queries(&c);
-    for (size_t first = 0; first < count; first += VEC_LANES) {
-      weigh_queries(walk, t, &c, first);
-    }
-    value_tile(walk, t, &c, &after);
-    store_states(walk, &c);
+    c = after;
   }
 }
 
@@ -767,6 +879,7 @@ static void walk_tiles(decode_walk *walk) {
       t = following;
       following = swap;
     }
+    store_states(walk);
     end_piece(walk, piece);
   }
 }
@@ -792,6 +905,7 @@ static void attend_short(const quire_pass *pass, const quire_paged_item *item) {
   walk.work_states = quire_paged_work_states(item);
   walk.loops = loops_of(walk.call.key_cache->dtype);
   walk.loaded = (decode_chunk){.first_head = -1};
+  walk.state_count = 0;
   for (int64_t i = 0; i < item->row_count; ++i) {
     quire_paged_visible(item->first_position + i, item->end_position, uniforms->is_causal != 0,
                         uniforms->window, &walk.row_first[i], &walk.row_end[i]);

@@ -3,8 +3,8 @@
  * some keys, and weights times values. Included once for each type by paged_attention_decode_body.h
  * with QUIRE_ELEMENT (f32, f16, bf16, i8) and QUIRE_ELEMENT_BYTES defined.
  *
- * Both read the rows of a sub-block of at most 8 keys, and ask for the lines of another sub-block,
- * `next`, as they go: evenly, since a burst of requests would wait for the core's few line buffers.
+ * Both read the rows of a sub-block of at most 8 keys, and prefetch as many bytes of another as
+ * they read, evenly: a burst of requests would be dropped.
  */
 #define ELEMENT_(name, element) name##_##element
 #define ELEMENT_PASTE(name, element) ELEMENT_(name, element)
@@ -26,48 +26,44 @@
 #define BY(name, queries) ELEMENT_PASTE(ELEMENT(name), queries)
 
 /* Scores of a sub-block of 8 keys for `count` queries; those of a query are a tile's row. */
-static void ELEMENT(scores)(const attend_rows *rows, const float *q, size_t n, size_t count,
-                            float *scores) {
+static void ELEMENT(scores)(const attend_rows *rows, attend_ahead *ahead, const float *q, size_t n,
+                            size_t count, float *scores) {
   const size_t stride = attend_padded(n);
-  bool prefetch = true;
   for (; count >= 4; count -= 4) {
     for (int key = 0; key < ATTEND_KEYS; key += ATTEND_BY_4) {
-      BY(score_block, 4)(rows, key, prefetch, q, n, scores);
+      BY(score_block, 4)(rows, key, ahead, q, n, scores);
     }
-    prefetch = false;
     q += 4 * stride;
     scores += 4 * QUIRE_PAGED_TILE;
   }
   if (count >= 2) {
     for (int key = 0; key < ATTEND_KEYS; key += ATTEND_BY_2) {
-      BY(score_block, 2)(rows, key, prefetch, q, n, scores);
+      BY(score_block, 2)(rows, key, ahead, q, n, scores);
     }
-    prefetch = false;
     q += 2 * stride;
     scores += 2 * QUIRE_PAGED_TILE;
     count -= 2;
   }
   if (count == 1) {
-    BY(score_block, 1)(rows, 0, prefetch, q, n, scores);
+    BY(score_block, 1)(rows, 0, ahead, q, n, scores);
   }
 }
 
 /* Weights times values of at most 8 keys for `count` queries; factors may be NULL. */
-static void ELEMENT(values)(const attend_rows *rows, const float *weights, const float *factors,
-                            size_t n, size_t count, float *const *accumulators) {
-  bool prefetch = true;
+static void ELEMENT(values)(const attend_rows *rows, attend_ahead *ahead, const float *weights,
+                            const float *factors, size_t n, size_t count,
+                            float *const *accumulators) {
   while (count > 0) {
     size_t step = 1;
     if (count >= 4) {
       step = 4;
-      BY(value_columns, 4)(rows, prefetch, n, weights, factors, accumulators);
+      BY(value_columns, 4)(rows, ahead, n, weights, factors, accumulators);
     } else if (count >= 2) {
       step = 2;
-      BY(value_columns, 2)(rows, prefetch, n, weights, factors, accumulators);
+      BY(value_columns, 2)(rows, ahead, n, weights, factors, accumulators);
     } else {
-      BY(value_columns, 1)(rows, prefetch, n, weights, factors, accumulators);
+      BY(value_columns, 1)(rows, ahead, n, weights, factors, accumulators);
     }
-    prefetch = false;
     weights += step * QUIRE_PAGED_TILE;
     factors = factors != NULL ? factors + step : NULL;
     accumulators += step;
