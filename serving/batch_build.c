@@ -47,12 +47,15 @@ static quire_status check_entry(const builder *build, size_t at) {
   }
   const int64_t window = cache->state_window > 1 ? cache->state_window - 1 : 0;
   int64_t drafts = entry->new_tokens;
-  if (cache->states != NULL) {
+  if (cache->states != NULL && (entry->flags & QUIRE_STEP_REPLAY) == 0) {
     const int64_t certain = entry->new_tokens > 0 ? entry->new_tokens - 1 : 0;
     drafts = certain < window ? certain : window;
   }
   if (entry->draft_tokens < 0 || entry->draft_tokens > drafts) {
     return refuse(build, at, "draft_tokens", entry->draft_tokens, drafts);
+  }
+  if ((entry->flags & ~(uint32_t)(QUIRE_STEP_KEEP_STATE | QUIRE_STEP_REPLAY)) != 0) {
+    return refuse(build, at, "flags", entry->flags, QUIRE_STEP_KEEP_STATE | QUIRE_STEP_REPLAY);
   }
   if (build->batch->prefix_tokens > record->committed) {
     return refuse(build, at, "prefix_tokens", build->batch->prefix_tokens, record->committed);
@@ -180,12 +183,14 @@ static int32_t slots_needed(const builder *build, size_t at, bool may_steal, boo
   if (entry->new_tokens == 0) {
     return 0;
   }
-  if (record->state != QUIRE_NONE && entry->keep_state == 0) {
+  if (record->state != QUIRE_NONE && (entry->flags & QUIRE_STEP_KEEP_STATE) == 0) {
     const uint32_t holders = pool->holders[record->state];
     const bool is_checkpoint = pool->owner[record->state] != QUIRE_NONE;
     *is_in_place = holders == 1 || (holders == 2 && is_checkpoint && may_steal);
   }
-  return (int32_t)entry->draft_tokens + 1 - (*is_in_place ? 1 : 0);
+  const int32_t kept =
+      (entry->flags & QUIRE_STEP_REPLAY) != 0 ? 1 : (int32_t)entry->draft_tokens + 1;
+  return kept - (*is_in_place ? 1 : 0);
 }
 
 /*
@@ -247,6 +252,8 @@ static quire_status begin_steps(const builder *build) {
     }
     record_of(build, i)->step_tokens = (int32_t)build->entries[i].new_tokens;
     record_of(build, i)->step_drafts = (int32_t)build->entries[i].draft_tokens;
+    record_of(build, i)->is_replay =
+        record_of(build, i)->write_count > 0 && (build->entries[i].flags & QUIRE_STEP_REPLAY) != 0;
   }
   return QUIRE_OK;
 }
@@ -265,11 +272,14 @@ static void write_states(const builder *build, int64_t at, const quire_record *r
   if (batch->state_read != NULL) {
     batch->state_read[at] = record != NULL ? record->state : QUIRE_NONE;
   }
+  if (batch->state_replay != NULL) {
+    batch->state_replay[at] = record != NULL && record->is_replay ? record->writes[0] : QUIRE_NONE;
+  }
   if (batch->state_write != NULL) {
     const int32_t width = window > 0 ? window : 1;
     int32_t *row = batch->state_write + at * width;
     fill(row, width, QUIRE_NONE);
-    const int32_t count = record != NULL ? record->write_count : 0;
+    const int32_t count = record != NULL && !record->is_replay ? record->write_count : 0;
     for (int32_t i = 0; i < count; ++i) {
       row[width - count + i] = record->writes[i];
     }

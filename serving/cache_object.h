@@ -86,6 +86,7 @@ typedef struct quire_record {
   int32_t indexed; /* tokens above and at the cursor; committed - indexed are in the tail */
   int32_t cursor;  /* entry, or NONE: shares with nobody */
   int32_t step_tokens, step_drafts;
+  bool is_replay; /* writes[0] gets the state after the accepted tokens, just before commit */
   uint64_t step_mark;
   int32_t state; /* slot read next, or NONE */
   int32_t write_count;

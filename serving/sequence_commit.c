@@ -1,10 +1,22 @@
 /* The end of a step: tokens become part of the sequence, drafts are refused, windows slide. */
 #include "cache_object.h"
 
-/* The state after token `token` of the step (from 0), or NONE if it was not kept. */
-static int32_t state_after(const quire_record *record, int32_t token) {
+/* The state after the first `tokens` >= 1 of the step, of which `accepted` are; NONE: not kept. */
+static int32_t state_after(const quire_record *record, int32_t tokens, int32_t accepted) {
+  if (record->is_replay) {
+    return tokens == accepted ? record->writes[0] : QUIRE_NONE;
+  }
   const int32_t first = record->step_tokens - record->write_count;
-  return token >= first && token < record->step_tokens ? record->writes[token - first] : QUIRE_NONE;
+  return tokens > first && tokens <= record->step_tokens ? record->writes[tokens - 1 - first]
+                                                         : QUIRE_NONE;
+}
+
+/* Whether the sequence can go on after so many tokens of the step. */
+static bool is_kept(const quire_record *record, int32_t accepted) {
+  if (accepted == 0) {
+    return record->is_replay || record->write_count == 0 || record->writes[0] != record->state;
+  }
+  return state_after(record, accepted, accepted) != QUIRE_NONE;
 }
 
 static quire_status check_commit(const quire_cache *cache, const quire_record *record,
@@ -22,9 +34,7 @@ static quire_status check_commit(const quire_cache *cache, const quire_record *r
     return quire_serving_fail(error, QUIRE_BAD_REQUEST, "SV-6", "sequence",
                               "no step was built, so no state was written");
   }
-  const bool is_kept = count == 0 ? record->write_count == 0 || record->writes[0] != record->state
-                                  : state_after(record, (int32_t)count - 1) != QUIRE_NONE;
-  if (!is_kept) {
+  if (!is_kept(record, (int32_t)count)) {
     return quire_serving_fail(error, QUIRE_BAD_VALUE, "SV-6", "count",
                               "is %lld; of %ld tokens with %ld drafts, no state is kept there",
                               (long long)count, (long)record->step_tokens,
@@ -41,7 +51,7 @@ static void keep_checkpoint(quire_cache *cache, const quire_record *record, int3
   if (at <= record->committed || at > record->indexed) {
     return;
   }
-  const int32_t slot = state_after(record, at - record->committed - 1);
+  const int32_t slot = state_after(record, at - record->committed, count);
   int32_t entry = record->cursor;
   for (int32_t depth = record->indexed; depth > at; depth -= cache->unit) {
     entry = cache->index.entries[entry].parent;
@@ -54,7 +64,7 @@ static void keep_checkpoint(quire_cache *cache, const quire_record *record, int3
 
 /* The state after the accepted tokens is the one to read next; the others go back. */
 static void settle_state(quire_cache *cache, quire_record *record, int32_t count) {
-  const int32_t next = count > 0 ? state_after(record, count - 1) : record->state;
+  const int32_t next = count > 0 ? state_after(record, count, count) : record->state;
   bool is_old_written = false;
   for (int32_t i = 0; i < record->write_count; ++i) {
     is_old_written = is_old_written || record->writes[i] == record->state;
@@ -67,6 +77,7 @@ static void settle_state(quire_cache *cache, quire_record *record, int32_t count
   }
   record->state = next;
   record->write_count = 0;
+  record->is_replay = false;
 }
 
 /* Blocks that no layer of a window group can see any more, and no rollback may need. */

@@ -68,6 +68,7 @@ void quire_record_drop_step(quire_cache *cache, quire_record *record) {
   record->write_count = 0;
   record->step_tokens = 0;
   record->step_drafts = 0;
+  record->is_replay = false;
 }
 
 void quire_record_cut(quire_cache *cache, quire_record *record, int32_t length) {

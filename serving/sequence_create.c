@@ -233,6 +233,7 @@ quire_status quire_sequence_fork(quire_cache *cache, quire_sequence parent, quir
   to->step_tokens = 0;
   to->step_drafts = 0;
   to->write_count = 0;
+  to->is_replay = false;
   for (int32_t group = 0; group < cache->group_count; ++group) {
     quire_pool *pool = &cache->pools[group];
     if (needs_more(cache, from, group)) {

@@ -275,11 +275,19 @@ QUIRE_API quire_status quire_cache_copy_blocks(quire_device *device,
 
 /* ---- batches ---- */
 
+/* Flags of a batch entry. */
+enum {
+  QUIRE_STEP_KEEP_STATE = 1, /* commit may refuse every token: costs a state slot more */
+  QUIRE_STEP_REPLAY = 2 /* the step writes no state; before commit the accepted tokens are replayed
+                           (quire.LinearAttentionReplay). Needs no window; commit may refuse all */
+};
+
 typedef struct quire_batch_entry {
   quire_sequence sequence;
-  int64_t new_tokens;   /* appended tokens that this step computes */
-  int64_t draft_tokens; /* the last of them that commit may refuse; < W with states */
-  int32_t keep_state;   /* 1: commit may refuse all of them: costs a state slot more */
+  int64_t new_tokens; /* appended tokens that this step computes */
+  int64_t
+      draft_tokens; /* the last of them that commit may refuse; < W with states, if not replayed */
+  uint32_t flags;
 } quire_batch_entry;
 
 /* Arrays of one group; NULL: not wanted. */
@@ -314,6 +322,7 @@ typedef struct quire_batch {
   int32_t *positions;                  /* [T]: in the sequence, for rotary embedding; padding 0 */
   int32_t *state_read;                 /* [B]: LinearAttention's read_indices */
   int32_t *state_write;                /* [B], or [B, W] if W > 0: write_indices */
+  int32_t *state_replay;               /* [B]: write_indices of LinearAttentionReplay; -1: none */
   int64_t rows, sequences;             /* results: T and B */
 } quire_batch;
 

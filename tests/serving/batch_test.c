@@ -15,7 +15,7 @@ typedef struct arrays {
   quire_batch_group group;
   int32_t table[SEQUENCES * COLUMNS], slots[ROWS], cumulative[SEQUENCES + 1], past[SEQUENCES];
   int32_t contexts[SEQUENCES], positions[ROWS], reads[SEQUENCES], writes[SEQUENCES * WINDOW];
-  int32_t prefix[COLUMNS];
+  int32_t prefix[COLUMNS], replays[SEQUENCES];
 } arrays;
 
 static void arrays_init(arrays *to) {
@@ -32,6 +32,7 @@ static void arrays_init(arrays *to) {
   to->batch.positions = to->positions;
   to->batch.state_read = to->reads;
   to->batch.state_write = to->writes;
+  to->batch.state_replay = to->replays;
 }
 
 static void expect(const char *what, const int32_t *got, const int32_t *want, size_t count) {
@@ -212,7 +213,7 @@ static void states_are_written_in_place(void **state) {
             quire_sequence_commit(cache, entry.sequence, NULL, 0, error));
   MUST_FAIL(cache, QUIRE_BAD_VALUE, "SV-6",
             quire_sequence_commit(cache, entry.sequence, NULL, 2, error));
-  entry.keep_state = 1; /* the same step once more, now so that it may be refused */
+  entry.flags = QUIRE_STEP_KEEP_STATE; /* the same step once more, now so that it may be refused */
   MUST(quire_batch_build(cache, &entry, 1, &a.batch, error));
   assert_int_equal(a.reads[0], slot);
   assert_true(a.writes[0] != slot && a.writes[0] >= 0);
@@ -258,6 +259,45 @@ static void windows_of_states_serve_drafts(void **state) {
     assert_true(a.writes[2] >= 0 && a.writes[3] >= 0 && a.writes[2] != a.writes[3]);
     MUST_FAIL(cache, QUIRE_BAD_VALUE, "SV-6", quire_sequence_commit(cache, s, text, 4, error));
     MUST(quire_sequence_commit(cache, s, text, 5, error));
+    quire_cache_release(cache);
+  }
+}
+
+/* Without a window: the step writes no state, any number of its tokens may be accepted. */
+static void drafts_can_be_replayed(void **state) {
+  (void)state;
+  for (int64_t accepted = 0; accepted <= 4; ++accepted) {
+    quire_cache *cache = make_hybrid(3, 0, 4);
+    const quire_sequence s = begin(cache, &alice, NULL, 0, 0);
+    grow(cache, s, text, 5);
+    const int32_t old = facts_of(cache, s).state;
+    quire_sequence fork = 0;
+    MUST(quire_sequence_append(cache, s, 4, error));
+    quire_batch_entry entry = {s, 4, 4, QUIRE_STEP_REPLAY};
+    arrays a;
+    arrays_init(&a);
+    MUST(quire_batch_build(cache, &entry, 1, &a.batch, error));
+    assert_int_equal(a.reads[0], old);
+    assert_int_equal(a.writes[0], -1);
+    assert_int_equal(a.replays[0], old);
+    MUST(quire_sequence_commit(cache, s, text + 5, accepted, error));
+    assert_int_equal(facts_of(cache, s).state, old);
+    assert_int_equal(facts_of(cache, s).length, 5 + accepted);
+    check_cache(cache);
+    /* A state that others read is replayed into another slot. */
+    MUST(quire_sequence_fork(cache, s, &fork, error));
+    MUST(quire_sequence_append(cache, s, 3, error));
+    quire_cache_copies_done(cache);
+    entry.new_tokens = 3;
+    entry.draft_tokens = 3;
+    MUST(quire_batch_build(cache, &entry, 1, &a.batch, error));
+    assert_true(a.replays[0] >= 0 && a.replays[0] != old);
+    const int32_t other = a.replays[0];
+    MUST(quire_sequence_commit(cache, s, text + 5 + accepted, accepted % 4, error));
+    assert_int_equal(facts_of(cache, s).state, accepted % 4 > 0 ? other : old);
+    check_cache(cache);
+    entry = (quire_batch_entry){s, 0, 0, 4};
+    MUST_FAIL(cache, QUIRE_BAD_VALUE, "SV-8", quire_batch_build(cache, &entry, 1, &a.batch, error));
     quire_cache_release(cache);
   }
 }
@@ -382,6 +422,7 @@ int main(void) {
       cmocka_unit_test(prefixes_are_left_out),
       cmocka_unit_test(states_are_written_in_place),
       cmocka_unit_test(windows_of_states_serve_drafts),
+      cmocka_unit_test(drafts_can_be_replayed),
       cmocka_unit_test(forks_share_the_state),
       cmocka_unit_test(checkpoints_make_prefixes_reusable),
       cmocka_unit_test(drafts_leave_checkpoints),

@@ -458,6 +458,44 @@ static void what_is_computed_again_takes_no_more_room(void **state) {
   quire_cache_release(cache);
 }
 
+/*
+ * Groups of different block sizes: a fork inside a unit shares whole small blocks of it, which are
+ * in the index once only. What cannot be in it whole is not in it at all.
+ */
+static void forks_inside_a_unit(void **state) {
+  (void)state;
+  for (int is_promised = 0; is_promised < 2; ++is_promised) {
+    const quire_cache_group groups[2] = {{8, 2, 0}, {8, 4, 0}};
+    quire_cache_options options;
+    quire_cache_options_init(&options);
+    options.groups = groups;
+    options.group_count = 2;
+    quire_cache *cache = make_cache_with(&options);
+    static const int32_t other[] = {1, 2, 7, 8};
+    const quire_sequence a = begin(cache, &alice, NULL, 0, 0);
+    grow(cache, a, text, 2);
+    quire_sequence b = 0;
+    MUST(quire_sequence_fork(cache, a, &b, error));
+    grow(cache, a, text + 2, 2);
+    if (is_promised) { /* the unit is known already, and somebody counts on its blocks */
+      const quire_sequence c = begin(cache, &alice, NULL, 0, 0);
+      grow(cache, c, other, 4);
+      MUST(quire_sequence_free(cache, c, error));
+      const quire_sequence d = begin(cache, NULL, NULL, 0, 0);
+      MUST(quire_sequence_reserve(cache, d, 10, error));
+    }
+    grow(cache, b, other + 2, 2);
+    assert_int_equal(facts_of(cache, a).findable, 4);
+    assert_int_equal(facts_of(cache, b).findable, 0);
+    (void)begin(cache, &alice, text, 4, 4);
+    if (!is_promised) {
+      (void)begin(cache, &alice, other, 4, 0);
+    }
+    check_cache(cache);
+    quire_cache_release(cache);
+  }
+}
+
 static void windows_slide(void **state) {
   (void)state;
   const quire_cache_group groups[2] = {{16, 4, 0}, {8, 2, 5}};
@@ -582,6 +620,7 @@ int main(void) {
       cmocka_unit_test(a_match_respects_promises),
       cmocka_unit_test(duplicates_are_kept_apart),
       cmocka_unit_test(what_is_computed_again_takes_no_more_room),
+      cmocka_unit_test(forks_inside_a_unit),
       cmocka_unit_test(windows_slide),
       cmocka_unit_test(the_index_is_small),
       cmocka_unit_test(memory_may_fail),

@@ -209,6 +209,14 @@ static void check_state_slots(const model_engine *engine) {
   const int64_t window = engine->options.state_window;
   const int64_t width = window > 0 ? window : 1;
   for (int64_t i = 0; i < engine->batch.sequences; ++i) {
+    for (int64_t other = 0; engine->replays[i] >= 0 && other < engine->batch.sequences; ++other) {
+      assert_true(other == i || (engine->reads[other] != engine->replays[i] &&
+                                 engine->replays[other] != engine->replays[i]));
+      for (int64_t k = 0; k < width; ++k) {
+        assert_true(engine->writes[other * width + k] != engine->replays[i]);
+        assert_int_equal(engine->writes[i * width + k], -1);
+      }
+    }
     for (int64_t j = 0; j < width; ++j) {
       const int32_t slot = engine->writes[i * width + j];
       for (int64_t other = 0; slot >= 0 && other < engine->batch.sequences; ++other) {

@@ -42,7 +42,8 @@ typedef struct model_engine {
   int32_t cumulative[ENGINE_BATCH + 1], past[ENGINE_BATCH], contexts[ENGINE_BATCH];
   int32_t positions[ENGINE_ROWS], slots[NAIVE_GROUPS][ENGINE_ROWS];
   int32_t tables[NAIVE_GROUPS][ENGINE_BATCH][ENGINE_COLUMNS];
-  int32_t reads[ENGINE_BATCH], writes[ENGINE_BATCH * QUIRE_CACHE_MAX_STATE_WINDOW];
+  int32_t reads[ENGINE_BATCH], replays[ENGINE_BATCH],
+      writes[ENGINE_BATCH * QUIRE_CACHE_MAX_STATE_WINDOW];
   float query[ENGINE_ROWS][ENGINE_QUERY], output[ENGINE_ROWS][ENGINE_QUERY];
   float new_keys[ENGINE_ROWS][NAIVE_ROW], new_values[ENGINE_ROWS][NAIVE_ROW];
   /* Counters that show what was exercised. */

@@ -29,6 +29,7 @@ typedef struct naive_sequence {
   int64_t step; /* tokens of the step that was built; 0: none */
   int64_t drafts;
   bool keeps_state;
+  int32_t replay; /* slot that gets the state before commit; -1: the step writes it */
   float key_rows[NAIVE_GROUPS][NAIVE_LENGTH][NAIVE_ROW];
   float value_rows[NAIVE_GROUPS][NAIVE_LENGTH][NAIVE_ROW];
   float states[NAIVE_LENGTH + 1][NAIVE_STATE];

@@ -110,12 +110,12 @@ quire_sequence begin(quire_cache *cache, const quire_prefix_key *key, const int3
 }
 
 quire_status build_one(quire_cache *cache, quire_sequence sequence, int64_t new_tokens,
-                       int64_t drafts, int32_t keep, quire_error *error) {
+                       int64_t drafts, uint32_t flags, quire_error *error) {
   quire_batch batch;
   quire_batch_init(&batch);
   batch.row_capacity = INT32_MAX;
   batch.sequence_capacity = 1;
-  const quire_batch_entry entry = {sequence, new_tokens, drafts, keep};
+  const quire_batch_entry entry = {sequence, new_tokens, drafts, flags};
   return quire_batch_build(cache, &entry, 1, &batch, error);
 }
 

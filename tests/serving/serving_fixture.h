@@ -68,7 +68,7 @@ quire_sequence begin(quire_cache *cache, const quire_prefix_key *key, const int3
 void grow(quire_cache *cache, quire_sequence sequence, const int32_t *tokens, int64_t count);
 /* Builds a step of one sequence without arrays. */
 quire_status build_one(quire_cache *cache, quire_sequence sequence, int64_t new_tokens,
-                       int64_t drafts, int32_t keep, quire_error *error);
+                       int64_t drafts, uint32_t flags, quire_error *error);
 quire_pool_statistics group_of(const quire_cache *cache, size_t group);
 quire_pool_statistics states_of(const quire_cache *cache);
 quire_sequence_facts facts_of(const quire_cache *cache, quire_sequence sequence);

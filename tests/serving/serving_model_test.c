@@ -265,13 +265,13 @@ static void choose_members(model_engine *engine) {
     quire_batch_entry *entry = &engine->entries[engine->member_count];
     const int64_t tokens = waiting > 0 ? random_between(source, 1, waiting) : 0;
     int64_t most = tokens;
-    if (engine->options.state_slots > 0) {
+    const uint32_t flags = (uint32_t)random_between(source, 0, 3);
+    if (engine->options.state_slots > 0 && (flags & QUIRE_STEP_REPLAY) == 0) {
       most = engine->options.state_window > 1 ? engine->options.state_window - 1 : 0;
       most = tokens - 1 < most ? tokens - 1 : most;
     }
     const int64_t drafts = most > 0 ? random_between(source, 0, most) : 0;
-    *entry = (quire_batch_entry){sequence->handle, tokens, drafts,
-                                 (int32_t)random_between(source, 0, 1)};
+    *entry = (quire_batch_entry){sequence->handle, tokens, drafts, flags};
     engine->members[engine->member_count++] = sequence;
   }
 }
@@ -290,6 +290,7 @@ static void prepare_batch(model_engine *engine) {
   batch->positions = engine->positions;
   batch->state_read = engine->reads;
   batch->state_write = engine->writes;
+  batch->state_replay = engine->replays;
   for (int group = 0; group < NAIVE_GROUPS; ++group) {
     engine->batch_groups[group] = (quire_batch_group){&engine->tables[group][0][0], ENGINE_COLUMNS,
                                                       engine->slots[group], NULL, 0};
@@ -327,8 +328,9 @@ static void step(model_engine *engine) {
     engine->members[i]->step = is_run ? engine->entries[i].new_tokens : 0;
     engine->members[i]->drafts = engine->entries[i].draft_tokens;
     const quire_record *record = record_of(engine, engine->members[i]);
-    engine->members[i]->keeps_state =
-        record->write_count == 0 || record->writes[0] != record->state;
+    engine->members[i]->replay = engine->options.state_slots > 0 ? engine->replays[i] : -1;
+    engine->members[i]->keeps_state = engine->members[i]->replay >= 0 || record->write_count == 0 ||
+                                      record->writes[0] != record->state;
   }
 }
 
@@ -340,8 +342,12 @@ static void commit(model_engine *engine) {
   randomness *source = &engine->source;
   const int64_t count = random_between(source, 0, sequence->step);
   const bool is_kept =
-      engine->options.state_slots == 0 ||
+      engine->options.state_slots == 0 || sequence->replay >= 0 ||
       (count == 0 ? sequence->keeps_state : count >= sequence->step - sequence->drafts);
+  if (sequence->replay >= 0) { /* none accepted: the old state, which may be in this very slot */
+    memcpy(engine->states[sequence->replay], sequence->states[sequence->committed + count],
+           sizeof engine->states[0]);
+  }
   const int32_t *tokens =
       random_between(source, 0, 31) == 0 ? NULL : sequence->tokens + sequence->committed;
   const uint64_t before = fingerprint(engine->cache);

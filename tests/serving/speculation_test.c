@@ -50,10 +50,16 @@ typedef struct model {
   float decay[MOST_ROWS][HEADS], beta[MOST_ROWS][HEADS];
   int32_t cumulative[SEQUENCES + 1], past[SEQUENCES], table[SEQUENCES][COLUMNS], slots[MOST_ROWS];
   int32_t reads[SEQUENCES], writes[SEQUENCES * QUIRE_CACHE_MAX_STATE_WINDOW];
+  /* Instead of a window: what the tokens do to the state. */
+  bool is_replay;
+  float log_key[MOST_ROWS][WIDTH], log_value[MOST_ROWS][WIDTH], log_decay[MOST_ROWS][HEADS];
+  int32_t replays[SEQUENCES], accepted[SEQUENCES];
 } model;
 
-static void model_open(model *m, quire_device *device, int64_t window, int64_t every) {
+static void model_open(model *m, quire_device *device, int64_t window, int64_t every,
+                       bool is_replay) {
   memset(m, 0, sizeof *m);
+  m->is_replay = is_replay;
   m->device = device;
   m->window = window;
   quire_cache_group group;
@@ -108,7 +114,34 @@ static void linear_layer(model *m) {
   args.kv_num_heads = HEADS;
   args.state_window = m->window;
   args.qk_l2_norm = 1;
+  if (m->is_replay) {
+    args.log_key = tensor(m->log_key, QUIRE_FLOAT32, 3, shape);
+    args.log_value = tensor(m->log_value, QUIRE_FLOAT32, 3, shape);
+    args.log_decay = tensor(m->log_decay, QUIRE_FLOAT32, 3, gate);
+  }
   MUST(quire_linear_attention(m->device, &args, error));
+}
+
+/* Repeats the accepted tokens on the old states; of sequences that wrote theirs, none. */
+static void replay(model *m) {
+  const int64_t shape[] = {1, m->rows, WIDTH}, gate[] = {1, m->rows, HEADS};
+  const int64_t pool[] = {SLOTS, HEADS, SIZE, SIZE}, counts[] = {m->count};
+  const int64_t offsets[] = {m->count + 1};
+  quire_linear_attention_replay_args args;
+  quire_linear_attention_replay_args_init(&args);
+  args.log_key = tensor(m->log_key, QUIRE_FLOAT32, 3, shape);
+  args.log_value = tensor(m->log_value, QUIRE_FLOAT32, 3, shape);
+  args.log_decay = tensor(m->log_decay, QUIRE_FLOAT32, 3, gate);
+  args.accepted = tensor(m->accepted, QUIRE_INT32, 1, counts);
+  args.cu_seqlens = tensor(m->cumulative, QUIRE_INT32, 1, offsets);
+  args.state_pool = tensor(m->states, QUIRE_FLOAT32, 4, pool);
+  args.read_indices = tensor(m->reads, QUIRE_INT32, 1, counts);
+  args.write_indices = tensor(m->replays, QUIRE_INT32, 1, counts);
+  args.kv_num_heads = HEADS;
+  for (int64_t i = 0; i < m->count; ++i) {
+    m->reads[i] = m->replays[i] >= 0 ? m->reads[i] : -1;
+  }
+  MUST(quire_linear_attention_replay(m->device, &args, error));
 }
 
 static void paged_layer(model *m) {
@@ -165,6 +198,7 @@ static void step(model *m, const quire_batch_entry *entries, const int32_t *cons
   batch.past_seqlens = m->past;
   batch.state_read = m->reads;
   batch.state_write = m->writes;
+  batch.state_replay = m->replays;
   MUST(quire_batch_build(m->cache, entries, count, &batch, error));
   m->rows = batch.rows;
   m->count = batch.sequences;
@@ -232,15 +266,15 @@ static int64_t draft(randomness *source, const text *truth, const text *t, int64
   return count;
 }
 
-/* Keeps what the verified rows agree with, and takes the token of the last row that counts. */
-static int64_t accept(model *m, text *t, const int32_t *tokens, int64_t drafts, int64_t row) {
+/* How many tokens stay: those that the verified rows agree with. Takes their outputs, and the token
+ * of the last row that counts. */
+static int64_t accept(const model *m, text *t, const int32_t *tokens, int64_t drafts, int64_t row) {
   int64_t accepted = 0;
   do {
     memcpy(t->outputs[t->computed], m->y[row + accepted], sizeof m->y[0]);
     t->tokens[++t->computed] = next_token(m->y[row + accepted]);
     ++accepted;
   } while (accepted <= drafts && tokens[accepted] == t->tokens[t->computed]);
-  MUST(quire_sequence_commit(m->cache, t->sequence, tokens, accepted, error));
   return accepted;
 }
 
@@ -254,10 +288,13 @@ static void decode_with_drafts(model *m, const text *truth, text *texts, randomn
     size_t count = 0;
     for (int i = 0; i < SEQUENCES; ++i) {
       if (texts[i].computed < LENGTH && random_between(source, 0, 4) > 0) {
-        const int64_t drafts = draft(source, &truth[i], &texts[i], m->window - 1, drafted[count]);
+        const int64_t most = m->is_replay ? QUIRE_CACHE_MAX_STATE_WINDOW - 1 : m->window - 1;
+        const int64_t drafts = draft(source, &truth[i], &texts[i], most, drafted[count]);
         MUST(quire_sequence_append(m->cache, texts[i].sequence, drafts + 1, error));
+        const uint32_t keep = (uint32_t)random_between(source, 0, 1);
+        const bool is_replayed = m->is_replay && (drafts > 0 || keep != 0);
         entries[count] = (quire_batch_entry){texts[i].sequence, drafts + 1, drafts,
-                                             (int32_t)random_between(source, 0, 1)};
+                                             is_replayed ? QUIRE_STEP_REPLAY | keep : keep};
         tokens[count] = drafted[count];
         members[count++] = i;
       }
@@ -267,9 +304,17 @@ static void decode_with_drafts(model *m, const text *truth, text *texts, randomn
       step(m, entries, tokens, count);
     }
     for (size_t i = 0; i < count; ++i) {
+      const int64_t accepted =
+          accept(m, &texts[members[i]], drafted[i], entries[i].draft_tokens, m->cumulative[i]);
+      m->accepted[i] = (int32_t)accepted;
       counts[0] += entries[i].draft_tokens;
-      counts[1] +=
-          accept(m, &texts[members[i]], drafted[i], entries[i].draft_tokens, m->cumulative[i]) - 1;
+      counts[1] += accepted - 1;
+    }
+    if (m->is_replay && count > 0) {
+      replay(m);
+    }
+    for (size_t i = 0; i < count; ++i) {
+      MUST(quire_sequence_commit(m->cache, entries[i].sequence, tokens[i], m->accepted[i], error));
     }
     bool is_done = true;
     for (int i = 0; i < SEQUENCES; ++i) {
@@ -290,18 +335,21 @@ static void drafts_have_the_bits_of_one_by_one(void **state) {
   quire_device *device = NULL;
   MUST(quire_context_create(NULL, &context, error));
   MUST(quire_device_open(context, "cpu", NULL, &device, error));
-  for (int64_t window = 1; window <= QUIRE_CACHE_MAX_STATE_WINDOW; ++window) {
+  /* Windows of 1 to 8 states, then no window but replay, with two seeds. */
+  for (int64_t turn = 1; turn <= QUIRE_CACHE_MAX_STATE_WINDOW + 2; ++turn) {
+    const bool is_replay = turn > QUIRE_CACHE_MAX_STATE_WINDOW;
+    const int64_t window = is_replay ? 0 : turn;
     memset(truth, 0, sizeof truth);
     memset(texts, 0, sizeof texts);
-    randomness source = {(uint64_t)window};
+    randomness source = {(uint64_t)turn};
     int64_t counts[2] = {0, 0};
     /* The reference shares no prefix and keeps one state for each sequence. */
-    model_open(&one_by_one, device, 0, 0);
+    model_open(&one_by_one, device, 0, 0, false);
     prefill(&one_by_one, truth, 8);
     for (int i = 0; i < SEQUENCES; ++i) {
       decode_one_by_one(&one_by_one, &truth[i]);
     }
-    model_open(&speculative, device, window, 8);
+    model_open(&speculative, device, window, 8, is_replay);
     prefill(&speculative, texts, 8);
     decode_with_drafts(&speculative, truth, texts, &source, counts);
     check_cache(speculative.cache);
@@ -313,13 +361,12 @@ static void drafts_have_the_bits_of_one_by_one(void **state) {
       if (memcmp(truth[i].tokens, texts[i].tokens, sizeof texts[i].tokens) != 0 ||
           memcmp(truth[i].outputs[first], texts[i].outputs[first],
                  (size_t)(LENGTH - first) * sizeof texts[i].outputs[0]) != 0) {
-        fail_msg("window %lld, seed %lld: text %d differs", (long long)window, (long long)window,
-                 i);
+        fail_msg("window %lld, seed %lld: text %d differs", (long long)window, (long long)turn, i);
       }
     }
     assert_true(window == 1 || (counts[1] > 0 && counts[1] < counts[0]));
-    printf("window %lld: %lld of %lld drafts accepted\n", (long long)window, (long long)counts[1],
-           (long long)counts[0]);
+    printf("window %lld%s: %lld of %lld drafts accepted\n", (long long)window,
+           is_replay ? ", replay" : "", (long long)counts[1], (long long)counts[0]);
     quire_cache_release(one_by_one.cache);
     quire_cache_release(speculative.cache);
   }
