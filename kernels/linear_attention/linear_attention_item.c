@@ -103,7 +103,7 @@ void quire_linear_attention_zero_unreached(const quire_linear_attention_item *it
   const int64_t states = item->tokens > 0 ? item->tokens : 1;
   for (int64_t window = 0; window < item->window - states; window++) {
     quire_linear_attention_state state = quire_linear_attention_present(item, window);
-    for (size_t row = 0; row < rows; row++) {
+    for (size_t row = 0; state.data && row < rows; row++) {
       const size_t matrix_row = v_major ? item->first + row : row;
       const int64_t element =
           (int64_t)matrix_row * state.row_stride + (v_major ? 0 : (int64_t)item->first);

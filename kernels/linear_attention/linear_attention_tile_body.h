@@ -267,8 +267,8 @@ static void block_keep(const tile *t, const tile_block *block, size_t n, bool mo
             .query = rows->queries + n * rows->pitch,
             .tile = block->data,
             .update = update,
-            .retrieved = block->retrieved,
-            .read = read};
+            .retrieved = block->retrieved};
+  s.read = read;
   if (more) {
     s.next_key = s.key + rows->pitch;
     s.factors = segment_factors(rows, n + 1);
@@ -302,8 +302,8 @@ static void block_advance(const tile *t, const tile_block *block, size_t n, bool
              .key = rows->keys + n * rows->pitch,
              .query = rows->queries + n * rows->pitch,
              .update = update,
-             .retrieved = block->retrieved,
-             .read = read};
+             .retrieved = block->retrieved};
+  s.read = read;
   if (more && t->item->group == 1) {
     s.next_key = s.key + rows->pitch;
     s.factors = segment_factors(rows, n + 1);

@@ -226,7 +226,11 @@ static float *run(const isa_case *ic, quire_pass_function *recurrence, uint32_t 
 }
 
 static bool same(float a, float b) {
-  return memcmp(&a, &b, sizeof a) == 0 || (isnan(a) && isnan(b));
+  uint32_t bits_a = 0;
+  uint32_t bits_b = 0;
+  memcpy(&bits_a, &a, sizeof bits_a);
+  memcpy(&bits_b, &b, sizeof bits_b);
+  return bits_a == bits_b || (isnan(a) && isnan(b));
 }
 
 static void compare(const isa_case *ic, const quire_implementation *implementation,
@@ -287,6 +291,6 @@ int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_bits),
                                      cmocka_unit_test(test_same_bits_strict)};
   seed = argc > 1 ? strtoull(argv[1], NULL, 10) : seed;
-  case_count = argc > 2 ? atoi(argv[2]) : case_count;
+  case_count = argc > 2 ? (int)strtol(argv[2], NULL, 10) : case_count;
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
