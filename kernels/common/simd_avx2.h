@@ -88,6 +88,16 @@ static inline void vec_store_first_bf16(uint16_t *p, size_t n, vec x) {
   memcpy(p, halves, n * sizeof *p);
 }
 
+/* Rounded to even; every x lies in [-128, 127]. */
+static inline void vec_store_first_i8(int8_t *p, size_t n, vec x) {
+  const __m256i words = _mm256_cvtps_epi32(x);
+  const __m128i halves =
+      _mm_packs_epi32(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+  int8_t bytes[16];
+  _mm_storeu_si128((__m128i *)(void *)bytes, _mm_packs_epi16(halves, halves));
+  memcpy(p, bytes, n);
+}
+
 static inline vec vec_add(vec a, vec b) {
   return _mm256_add_ps(a, b);
 }

@@ -75,6 +75,11 @@ static inline void vec_store_first_bf16(uint16_t *p, size_t n, vec x) {
                            _mm512_cvtepi32_epi16(_mm512_mask_mov_epi32(rounded, nan, quiet)));
 }
 
+/* Rounded to even; every x lies in [-128, 127]. */
+static inline void vec_store_first_i8(int8_t *p, size_t n, vec x) {
+  _mm_mask_storeu_epi8(p, vec_first(n), _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(x)));
+}
+
 static inline vec vec_add(vec a, vec b) {
   return _mm512_add_ps(a, b);
 }

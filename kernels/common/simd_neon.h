@@ -82,6 +82,15 @@ static inline void vec_store_first_bf16(uint16_t *p, size_t n, vec x) {
   memcpy(p, halves, n * sizeof *p);
 }
 
+/* Rounded to even; every x lies in [-128, 127]. */
+static inline void vec_store_first_i8(int8_t *p, size_t n, vec x) {
+  int32_t words[4];
+  vst1q_s32(words, vcvtnq_s32_f32(x));
+  for (size_t i = 0; i < n; ++i) {
+    p[i] = (int8_t)words[i];
+  }
+}
+
 static inline vec vec_add(vec a, vec b) {
   return vaddq_f32(a, b);
 }

@@ -123,4 +123,11 @@ quire_status quire_attend_items(const quire_pass *pass, size_t x,
                                 quire_attend_function *attend_short,
                                 quire_attend_function *attend_long);
 
+/* The row of index x of the merge pass, and where it goes. */
+const quire_paged_merge_row *quire_merge_open(const quire_pass *pass, size_t x,
+                                              quire_attend_target *target);
+/* Its i-th stored state of a head, to be read only. */
+quire_attend_state quire_merge_state(const quire_pass *pass, const quire_paged_merge_row *row,
+                                     int64_t head, int64_t i, int64_t value_size);
+
 #endif

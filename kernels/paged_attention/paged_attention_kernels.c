@@ -41,10 +41,18 @@ static const quire_implementation implementations[] = {
 #ifdef QUIRE_WITH_AVX2
     {ATTEND, AVX2, .name = "paged_attention_attend__avx2",
      .function = quire_paged_attention_attend_avx2},
+    {SCATTER, AVX2, .name = "paged_attention_scatter__avx2",
+     .function = quire_paged_attention_scatter_avx2},
+    {MERGE, AVX2, .name = "paged_attention_merge__avx2",
+     .function = quire_paged_attention_merge_avx2},
 #endif
 #ifdef QUIRE_WITH_AVX512
     {ATTEND, AVX512, .name = "paged_attention_attend__avx512",
      .function = quire_paged_attention_attend_avx512},
+    {SCATTER, AVX512, .name = "paged_attention_scatter__avx512",
+     .function = quire_paged_attention_scatter_avx512},
+    {MERGE, AVX512, .name = "paged_attention_merge__avx512",
+     .function = quire_paged_attention_merge_avx512},
 #endif
 #ifdef QUIRE_WITH_AVX512BF16
     {.kernel = "paged_attention_attend",
@@ -61,6 +69,10 @@ static const quire_implementation implementations[] = {
 #ifdef QUIRE_WITH_NEON
     {ATTEND, NEON, .name = "paged_attention_attend__neon",
      .function = quire_paged_attention_attend_neon},
+    {SCATTER, NEON, .name = "paged_attention_scatter__neon",
+     .function = quire_paged_attention_scatter_neon},
+    {MERGE, NEON, .name = "paged_attention_merge__neon",
+     .function = quire_paged_attention_merge_neon},
 #endif
 };
 

@@ -28,6 +28,31 @@ const quire_pass_binding quire_paged_attention_merge_bindings[QUIRE_MERGE_BINDIN
     {"partial_stats", QUIRE_DTYPE_BIT(QUIRE_FLOAT32)},
 };
 
+const quire_paged_merge_row *quire_merge_open(const quire_pass *pass, size_t x,
+                                              quire_attend_target *target) {
+  const merge_uniforms *uniforms = pass->uniforms;
+  const quire_view *views = pass->views;
+  *target = (quire_attend_target){
+      .output = &views[VIEW_OUTPUT],
+      .softmax_lse = &views[VIEW_SOFTMAX_LSE],
+      .head_sink = &views[VIEW_HEAD_SINK],
+      .v_scale = &views[VIEW_V_SCALE],
+      .heads_per_kv = uniforms->num_heads / uniforms->kv_num_heads,
+      .value_size = uniforms->value_size,
+  };
+  return (const quire_paged_merge_row *)views[VIEW_MERGE_ROWS].data + x;
+}
+
+quire_attend_state quire_merge_state(const quire_pass *pass, const quire_paged_merge_row *row,
+                                     int64_t head, int64_t i, int64_t value_size) {
+  const int64_t slot = row->state_base + head * row->state_count + i;
+  const float *stats = (const float *)pass->views[VIEW_PARTIAL_STATS].data + 2 * slot;
+  return (quire_attend_state){
+      .seen = stats[1] != -1.0f,
+      .softmax = {stats[0], stats[1]},
+      .accumulator = (float *)pass->views[VIEW_PARTIAL_VALUES].data + slot * value_size};
+}
+
 /* Channels [first_column, + n) of one row and head. */
 static void merge_columns(const quire_pass *pass, const quire_attend_target *target,
                           const quire_paged_merge_row *row, int64_t head, int64_t first_column,
@@ -36,12 +61,8 @@ static void merge_columns(const quire_pass *pass, const quire_attend_target *tar
   quire_attend_state group = {.seen = false, .accumulator = accumulators[0]};
   quire_attend_state whole = {.seen = false, .accumulator = accumulators[1]};
   for (int64_t i = 0; i < row->state_count; ++i) {
-    const int64_t slot = row->state_base + head * row->state_count + i;
-    const float *stats = (const float *)pass->views[VIEW_PARTIAL_STATS].data + 2 * slot;
-    float *values = (float *)pass->views[VIEW_PARTIAL_VALUES].data + slot * target->value_size;
-    const quire_attend_state state = {.seen = stats[1] != -1.0f,
-                                      .softmax = {stats[0], stats[1]},
-                                      .accumulator = values + first_column};
+    quire_attend_state state = quire_merge_state(pass, row, head, i, target->value_size);
+    state.accumulator += first_column;
     quire_attend_fold(&group, &state, n);
     if ((row->first_state + i + 1) % row->group_size == 0 || i + 1 == row->state_count) {
       quire_attend_fold(&whole, &group, n);
@@ -52,18 +73,8 @@ static void merge_columns(const quire_pass *pass, const quire_attend_target *tar
 }
 
 quire_status quire_paged_attention_merge(const quire_pass *pass, const size_t item[3]) {
-  const merge_uniforms *uniforms = pass->uniforms;
-  const quire_view *views = pass->views;
-  const quire_attend_target target = {
-      .output = &views[VIEW_OUTPUT],
-      .softmax_lse = &views[VIEW_SOFTMAX_LSE],
-      .head_sink = &views[VIEW_HEAD_SINK],
-      .v_scale = &views[VIEW_V_SCALE],
-      .heads_per_kv = uniforms->num_heads / uniforms->kv_num_heads,
-      .value_size = uniforms->value_size,
-  };
-  const quire_paged_merge_row *row =
-      (const quire_paged_merge_row *)views[VIEW_MERGE_ROWS].data + item[0];
+  quire_attend_target target;
+  const quire_paged_merge_row *row = quire_merge_open(pass, item[0], &target);
   for (int64_t first = 0; first < target.value_size; first += QUIRE_ATTEND_COLUMNS) {
     const int64_t left = target.value_size - first;
     const size_t n = left < QUIRE_ATTEND_COLUMNS ? (size_t)left : QUIRE_ATTEND_COLUMNS;

@@ -52,6 +52,12 @@ quire_pass_function quire_paged_attention_merge;
 quire_pass_function quire_paged_attention_attend_avx2;
 quire_pass_function quire_paged_attention_attend_avx512;
 quire_pass_function quire_paged_attention_attend_neon;
+quire_pass_function quire_paged_attention_scatter_avx2;
+quire_pass_function quire_paged_attention_scatter_avx512;
+quire_pass_function quire_paged_attention_scatter_neon;
+quire_pass_function quire_paged_attention_merge_avx2;
+quire_pass_function quire_paged_attention_merge_avx512;
+quire_pass_function quire_paged_attention_merge_neon;
 
 /* Precision fast, for bf16 only. */
 extern const quire_pass_binding

@@ -8,6 +8,7 @@
 
 #include "numeric.h"
 #include "paged_attention_passes.h"
+#include "paged_attention_scatter.h"
 
 enum {
   VIEW_QUERY,
@@ -44,6 +45,7 @@ typedef struct scatter_side {
   int64_t source_offset; /* of K/V head 0 in a row of source */
   const quire_view *cache;
   const quire_view *scale;
+  quire_quantise_function *quantise;
 } scatter_side;
 
 /* X6: clamp(rint(x * (1/scale)), -128, 127), to even; NaN and a scale of 0 store 0. */
@@ -58,13 +60,10 @@ static int8_t quantise(float value, float scale) {
   return INT8_MAX;
 }
 
-static void store_quantised(const scatter_side *side, const char *source, int64_t head,
-                            int8_t *out) {
-  const int64_t size = side->cache->shape[3];
-  const float *scales = side->scale->data;
-  for (int64_t d = 0; d < size; ++d) {
-    const float value = quire_load_f32(side->source->dtype, source, d);
-    out[d] = quantise(value, scales[side->scale->ndim == 1 ? 0 : head * size + d]);
+static void quantise_row(quire_dtype dtype, const void *source, const float *scales,
+                         bool per_channel, int64_t n, int8_t *out) {
+  for (int64_t d = 0; d < n; ++d) {
+    out[d] = quantise(quire_load_f32(dtype, source, d), scales[per_channel ? d : 0]);
   }
 }
 
@@ -81,14 +80,16 @@ static void store_row(const scatter_side *side, int64_t token, int64_t slot) {
     const char *source = (const char *)side->source->data + from * (int64_t)source_bytes;
     char *target = (char *)cache->data + to * (int64_t)cache_bytes;
     if (cache->dtype == QUIRE_INT8) {
-      store_quantised(side, source, head, (int8_t *)target);
+      const bool per_channel = side->scale->ndim != 1;
+      const float *scales = (const float *)side->scale->data + (per_channel ? head * size : 0);
+      side->quantise(side->source->dtype, source, scales, per_channel, size, (int8_t *)target);
     } else {
       memcpy(target, source, (size_t)size * cache_bytes);
     }
   }
 }
 
-quire_status quire_paged_attention_scatter(const quire_pass *pass, const size_t item[3]) {
+void quire_scatter_items(const quire_pass *pass, size_t x, quire_quantise_function *quantise_rows) {
   const scatter_uniforms *uniforms = pass->uniforms;
   const quire_view *views = pass->views;
   const bool packed = views[VIEW_KEY].dtype == QUIRE_DTYPE_NONE;
@@ -96,18 +97,22 @@ quire_status quire_paged_attention_scatter(const quire_pass *pass, const size_t 
   const int64_t kv_heads = views[VIEW_KEY_CACHE].shape[2];
   const int64_t key_offset = uniforms->num_heads * head_size;
   const scatter_side key = {&views[packed ? VIEW_QUERY : VIEW_KEY], packed ? key_offset : 0,
-                            &views[VIEW_KEY_CACHE], &views[VIEW_K_SCALE]};
+                            &views[VIEW_KEY_CACHE], &views[VIEW_K_SCALE], quantise_rows};
   const scatter_side value = {&views[packed ? VIEW_QUERY : VIEW_VALUE],
                               packed ? key_offset + kv_heads * head_size : 0,
-                              &views[VIEW_VALUE_CACHE], &views[VIEW_V_SCALE]};
+                              &views[VIEW_VALUE_CACHE], &views[VIEW_V_SCALE], quantise_rows};
   const int64_t *slots = views[VIEW_SLOTS].data;
   const int64_t parts = (int64_t)pass->grid[0];
   for (int64_t token = 0; token < views[VIEW_SLOTS].shape[0]; ++token) {
     const int64_t slot = slots[token];
-    if (slot >= 0 && slot / SLOTS_TOGETHER % parts == (int64_t)item[0]) {
+    if (slot >= 0 && slot / SLOTS_TOGETHER % parts == (int64_t)x) {
       store_row(&key, token, slot);
       store_row(&value, token, slot);
     }
   }
+}
+
+quire_status quire_paged_attention_scatter(const quire_pass *pass, const size_t item[3]) {
+  quire_scatter_items(pass, item[0], quantise_row);
   return QUIRE_OK;
 }
