@@ -363,7 +363,8 @@ def replay_of(case: Case, log: Outputs, accepted: list[int]) -> Case:
     replay = Case("quire.LinearAttentionReplay")
     names = ("kv_num_heads", "state_layout", "head_mapping")
     replay.attributes = {n: case.attributes[n] for n in names if n in case.attributes}
-    replay.attributes["key_num_heads"] = 2 if "qk_l2_norm" in case.attributes else 1
+    head_size = case.inputs["query"].shape[2] // int(case.attributes["q_num_heads"])
+    replay.attributes["key_num_heads"] = case.inputs["key"].shape[2] // head_size
     replay.inputs = {name: log[name] for name in log if name.startswith("log_")}
     replay.inputs["accepted"] = Tensor.integers(accepted)
     return replay
@@ -373,25 +374,26 @@ RULES = ["linear", "gated", "delta", "gated_delta"]
 
 
 def draft_case(dtype: str, state: str, rule: str, layout: str) -> Case:
-    """Eight drafted tokens of three sequences; half of the rules with shared key heads."""
+    """Eight drafted tokens of three sequences; every rule with key heads of its own sharing."""
     rng = np.random.default_rng(SEED)
     batch, tokens, heads, dk, dv = 3, 8, 4, 24, 70
-    shared = rule in ("gated", "delta")
+    per_head = rule in ("gated", "delta")
+    key_heads = {"linear": 4, "gated": 1, "delta": 2, "gated_delta": 2}[rule]
     case = Case("com.microsoft.LinearAttention", {"q_num_heads": heads, "kv_num_heads": heads})
     case.attributes |= {"update_rule": rule, "state_layout": layout}
-    if not shared:
+    if not per_head:
         case.attributes["qk_l2_norm"] = 1
     if rule == "delta":
         case.attributes["head_mapping"] = "tiled"
     matrix = (dk, dv) if layout == "k_major" else (dv, dk)
     case.inputs = {
         "query": normal(rng, (batch, tokens, heads * dk), dtype),
-        "key": normal(rng, (batch, tokens, (1 if shared else 2) * dk), dtype, 0.2),
+        "key": normal(rng, (batch, tokens, key_heads * dk), dtype, 0.2),
         "value": normal(rng, (batch, tokens, heads * dv), dtype),
         "past_state": normal(rng, (batch, heads, *matrix), state),
     }
     if "gated" in rule:
-        width = heads if shared else heads * dk
+        width = heads if per_head else heads * dk
         case.inputs["decay"] = uniform(rng, (batch, tokens, width), dtype, -1, 0)
     if "delta" in rule:
         case.inputs["beta"] = uniform(rng, (batch, tokens, heads), dtype, 0, 1)
