@@ -11,11 +11,11 @@
 
 enum {
   ROWS = 32,     /* sequences, one new token each */
-  PREFIX = 1024, /* tokens that all share */
+  PREFIX = 4096, /* tokens that all share */
   SUFFIX = 16,   /* tokens of each alone */
   P = 16,
-  HQ = 8,
-  HKV = 2,
+  HQ = 4,
+  HKV = 4,
   D = 64,
   NB = PREFIX / P + ROWS * 2,
   COLUMNS = PREFIX / P + 2
@@ -114,11 +114,13 @@ static quire_status attend(quire_device *device, quire_cache *cache,
   }
   args.scratch = memory + (64 - (uintptr_t)memory % 64);
   args.scratch_bytes = bytes;
-  for (int turn = 0; turn < 2 && status == QUIRE_OK; turn++) { /* the first one plans */
+  *time = 1e9;
+  for (int turn = 0; turn < 4 && status == QUIRE_OK; turn++) { /* the best counts */
     const double begin_time = seconds();
     status = is_shared ? quire_shared_prefix_attention(device, &args, error)
                        : quire_paged_attention(device, &args.attention, error);
-    *time = seconds() - begin_time;
+    const double taken = seconds() - begin_time;
+    *time = taken < *time ? taken : *time;
   }
   free(memory);
   return status;

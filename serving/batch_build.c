@@ -95,9 +95,9 @@ static quire_status check_group(const builder *build, int32_t group) {
     }
   }
   const int64_t padding = build->rows - build->real_rows;
-  if (arrays->block_table != NULL && padding > arrays->columns * pool->block_size) {
-    return too_small(build, "columns", arrays->columns,
-                     (padding + pool->block_size - 1) / pool->block_size);
+  const int64_t padding_blocks = padding / pool->block_size + (padding % pool->block_size != 0);
+  if (arrays->block_table != NULL && padding_blocks > arrays->columns) {
+    return too_small(build, "columns", arrays->columns, padding_blocks);
   }
   return QUIRE_OK;
 }
