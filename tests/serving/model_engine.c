@@ -19,7 +19,7 @@ static uint64_t no_hash(void *user, const void *bytes, size_t size, uint64_t see
 static void choose_options(model_engine *engine) {
   randomness *source = &engine->source;
   quire_cache_options_init(&engine->options);
-  const int64_t size = 1LL << random_between(source, 0, 3);
+  const int64_t size = (int64_t)1 << random_between(source, 0, 3);
   const bool is_other_larger = random_between(source, 0, 3) == 0;
   const int64_t other = size >> random_between(source, 0, 1);
   engine->groups[0] = (quire_cache_group){random_between(source, 16, ENGINE_BLOCKS), size, 0};
