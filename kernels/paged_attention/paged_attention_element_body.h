@@ -1,7 +1,8 @@
 /*
  * The two inner loops of attend in the order of NU-3, for caches of one element type: scores of
- * some keys, and weights times values. Included once for each type by paged_attention_decode_body.h
- * with QUIRE_ELEMENT (f32, f16, bf16, i8) and QUIRE_ELEMENT_BYTES defined.
+ * some keys, and weights times values. Included for each type by
+ * paged_attention_decode_loops_body.h with QUIRE_ELEMENT (f32, f16, bf16, i8) and
+ * QUIRE_ELEMENT_BYTES defined.
  *
  * Both read the rows of a sub-block of at most 8 keys, and prefetch as many bytes of another as
  * they read, evenly: a burst of requests would be dropped.
