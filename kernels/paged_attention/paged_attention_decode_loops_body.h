@@ -53,10 +53,12 @@ typedef struct attend_ahead {
   const char *at, *end;      /* in the current piece */
   const attend_piece *piece; /* those after it */
   const attend_piece *last;
+  int shift; /* the loops go over their rows 2^shift times */
 } attend_ahead;
 
-/* Prefetches the next `bytes`, a multiple or a fraction of a line. */
-static inline void prefetch_ahead(attend_ahead *ahead, ptrdiff_t bytes) {
+/* Prefetches what belongs to `bytes` that are read, a power of two. */
+static inline void prefetch_ahead(attend_ahead *ahead, ptrdiff_t read) {
+  const ptrdiff_t bytes = read >> ahead->shift;
   if (ahead->at >= ahead->end) {
     if (ahead->piece == ahead->last) {
       return;

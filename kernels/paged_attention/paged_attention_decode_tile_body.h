@@ -41,11 +41,17 @@ typedef struct decode_ahead {
   ptrdiff_t head_bytes, row_bytes; /* from head to head, and of a row */
   bool by_key;                     /* the heads of a key lie together */
   int64_t key, head;               /* the next row */
+  int shift;                       /* how often the loops go over their rows, as a power of two */
 } decode_ahead;
 
-static decode_ahead look_ahead(const decode_step *step) {
+static decode_ahead look_ahead(const decode_step *step, size_t queries) {
   const quire_view *cache = step->cache;
+  int shift = 0;
+  while (((size_t)8 << shift) <= queries && shift < 3) {
+    ++shift;
+  }
   return (decode_ahead){.step = step,
+                        .shift = shift,
                         .head_bytes = row_bytes(cache, cache->stride[2]),
                         .row_bytes = row_bytes(cache, cache->shape[3]),
                         .by_key = cache->stride[2] < cache->stride[1]};
@@ -75,7 +81,7 @@ static attend_ahead next_pieces(decode_ahead *a, attend_piece pieces[ATTEND_KEYS
       a->key = a->by_key ? (a->key + 1) % ATTEND_KEYS : a->key;
     }
   }
-  return (attend_ahead){.piece = pieces, .last = piece};
+  return (attend_ahead){.piece = pieces, .last = piece, .shift = a->shift};
 }
 
 static void score_step(decode_walk *walk, const decode_step *step, const decode_step *ahead,
@@ -86,7 +92,7 @@ static void score_step(decode_walk *walk, const decode_step *step, const decode_
   attend_rows rows = {step->rows, c->first_head * head_bytes, ATTEND_KEYS};
   const float *q = walk->room;
   float *scores = scores_of(walk, c) + step->sub * ATTEND_KEYS;
-  decode_ahead rows_ahead = look_ahead(ahead);
+  decode_ahead rows_ahead = look_ahead(ahead, per_head);
   attend_piece pieces[ATTEND_KEYS];
   for (int64_t i = 0; i < c->head_count; ++i) {
     attend_ahead prefetch = next_pieces(&rows_ahead, pieces);
@@ -221,7 +227,7 @@ static void value_step(decode_walk *walk, const decode_tile *t, const decode_ste
   const int run_count = find_runs(t, c, step->sub, runs);
   attend_rows rows = {.offset = c->first_head * head_bytes};
   const float *weights = scores_of(walk, c) + step->sub * ATTEND_KEYS;
-  decode_ahead rows_ahead = look_ahead(ahead);
+  decode_ahead rows_ahead = look_ahead(ahead, per_head);
   attend_piece pieces[ATTEND_KEYS];
   size_t head_query = 0;
   for (int64_t i = 0; i < c->head_count; ++i) {
