@@ -37,6 +37,7 @@ typedef struct bench_probe {
     bench_traffic traffic;
     size_t bytes;
     double gigabytes; /* a second */
+    int attempts;
   } known[BENCH_PROBE_SIZES];
   size_t known_count;
   double gigaflops; /* 0: not measured yet */
@@ -48,7 +49,9 @@ void quire_bench_probe_close(bench_probe *probe);
 
 /*
  * Gigabytes a second over a working set, rounded up to a power of two from 1 MiB to 1 GiB; the best
- * of a tenth of a second. 0 if it cannot be measured (no memory, no threads).
+ * of a tenth of a second. A size that is asked for again is measured again, three times at most,
+ * and the best counts: other programs take from it. 0 if it cannot be measured (no memory, no
+ * threads).
  */
 double quire_bench_probe_bandwidth(bench_probe *probe, bench_traffic traffic, double bytes);
 
