@@ -2,9 +2,11 @@
  * Register blocks of attend for caches of one element type (ELEMENT) and QUIRE_QUERIES queries at a
  * time: QUIRE_KEYS keys in scores, QUIRE_VECS vectors of columns in values. Included by
  * paged_attention_element_body.h for each number of queries. The sums are named variables and the
- * loops over them macros (OUTER, INNER), so that every compiler keeps them in registers.
+ * loops over them macros (OUTER, INNER), so that every compiler keeps them in registers. The
+ * functions' names end in QUIRE_SUFFIX. With QUIRE_ROW_BY_ROW scores take one key's row after the
+ * other, in place of all keys channel by channel.
  */
-#define BLOCK(name) ELEMENT_PASTE(ELEMENT(name), QUIRE_QUERIES)
+#define BLOCK(name) ELEMENT_PASTE(ELEMENT(name), QUIRE_SUFFIX)
 #define BLOCK_SUMS (QUIRE_QUERIES * QUIRE_KEYS)
 
 /* ---- scores ---- */
@@ -24,6 +26,18 @@
 #define KEEP_SUM(key, query) lanes[query * QUIRE_KEYS + key].part[part] = sum_##query##_##key;
 #define KEEP_SUMS(key) INNER(QUIRE_QUERIES, KEEP_SUM, key)
 
+#define ADD_ROW_SCORE(key, query) \
+  sum_##query##_##key = vec_fma(vec_load(at_row + query * 16), k_row, sum_##query##_##key);
+#define ADD_ROW(key)                                                      \
+  for (size_t e = d; e + VEC_LANES <= n; e += 16) {                       \
+    const float *at_row = at_q + (e - d) * QUIRE_QUERIES;                 \
+    const vec k_row = ELEMENT(load)(row_##key + e * QUIRE_ELEMENT_BYTES); \
+    if (part == 0) {                                                      \
+      prefetch_ahead(ahead, 16 * QUIRE_ELEMENT_BYTES);                    \
+    }                                                                     \
+    INNER(QUIRE_QUERIES, ADD_ROW_SCORE, key)                              \
+  }
+
 /*
  * Scores of keys first_key and on for n channels. Sets of few registers take NU-3's lanes in parts.
  * The queries lie 16 channels of each after 16 of the other; the tail of a row meets their zeros.
@@ -36,6 +50,12 @@ static inline void BLOCK(score_block)(const attend_rows *rows, int first_key, at
     OUTER(QUIRE_KEYS, ZERO_SUMS)
     const float *at_q = q + part * VEC_LANES;
     size_t d = (size_t)part * VEC_LANES;
+    if (QUIRE_ROW_BY_ROW) {
+      OUTER(QUIRE_KEYS, ADD_ROW)
+      for (; d + VEC_LANES <= n; d += 16) {
+        at_q += QUIRE_QUERIES * 16;
+      }
+    }
     for (; d + VEC_LANES <= n; d += 16) {
       const size_t at = d * QUIRE_ELEMENT_BYTES;
       if (part == 0) {
@@ -147,3 +167,5 @@ static inline void BLOCK(value_columns)(const attend_rows *rows, attend_ahead *a
 #undef QUIRE_QUERIES
 #undef QUIRE_KEYS
 #undef QUIRE_VECS
+#undef QUIRE_SUFFIX
+#undef QUIRE_ROW_BY_ROW

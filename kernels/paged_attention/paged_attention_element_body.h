@@ -11,18 +11,36 @@
 #define ELEMENT_PASTE(name, element) ELEMENT_(name, element)
 #define ELEMENT(name) ELEMENT_PASTE(name, QUIRE_ELEMENT)
 
+#define QUIRE_SUFFIX 4
 #define QUIRE_QUERIES 4
 #define QUIRE_KEYS ATTEND_BY_4
 #define QUIRE_VECS ATTEND_BY_4
+#define QUIRE_ROW_BY_ROW 0
 #include "paged_attention_block_tmpl.h"
+#define QUIRE_SUFFIX 2
 #define QUIRE_QUERIES 2
 #define QUIRE_KEYS ATTEND_BY_2
 #define QUIRE_VECS ATTEND_BY_2
+#define QUIRE_ROW_BY_ROW 0
 #include "paged_attention_block_tmpl.h"
+#define QUIRE_SUFFIX 1
 #define QUIRE_QUERIES 1
 #define QUIRE_KEYS 8
 #define QUIRE_VECS ATTEND_BY_2
+#define QUIRE_ROW_BY_ROW 0
 #include "paged_attention_block_tmpl.h"
+/*
+ * For rows of f32 that 4 queries use once, with vectors as wide as a line: memory is the limit, and
+ * more instructions for each line are better, since a core that looks far ahead asks for more lines
+ * than it can hold, and drops them.
+ */
+#define QUIRE_SUFFIX lean
+#define QUIRE_QUERIES 4
+#define QUIRE_KEYS ATTEND_BY_4
+#define QUIRE_VECS 1
+#define QUIRE_ROW_BY_ROW 1
+#include "paged_attention_block_tmpl.h"
+#define ELEMENT_IS_LEAN(count) (QUIRE_ELEMENT_BYTES == 4 && VEC_LANES == 16 && (count) == 4)
 
 #define BY(name, queries) ELEMENT_PASTE(ELEMENT(name), queries)
 
@@ -30,9 +48,14 @@
 static void ELEMENT(scores)(const attend_rows *rows, attend_ahead *ahead, const float *q, size_t n,
                             size_t count, float *scores) {
   const size_t stride = attend_padded(n);
+  const bool lean = ELEMENT_IS_LEAN(count);
   for (; count >= 4; count -= 4) {
     for (int key = 0; key < ATTEND_KEYS; key += ATTEND_BY_4) {
-      BY(score_block, 4)(rows, key, ahead, q, n, scores);
+      if (lean) {
+        BY(score_block, lean)(rows, key, ahead, q, n, scores);
+      } else {
+        BY(score_block, 4)(rows, key, ahead, q, n, scores);
+      }
     }
     q += 4 * stride;
     scores += 4 * QUIRE_PAGED_TILE;
@@ -54,6 +77,10 @@ static void ELEMENT(scores)(const attend_rows *rows, attend_ahead *ahead, const 
 static void ELEMENT(values)(const attend_rows *rows, attend_ahead *ahead, const float *weights,
                             const float *factors, size_t n, size_t count,
                             float *const *accumulators) {
+  if (ELEMENT_IS_LEAN(count)) {
+    BY(value_columns, lean)(rows, ahead, n, weights, factors, accumulators);
+    return;
+  }
   while (count > 0) {
     size_t step = 1;
     if (count >= 4) {
@@ -73,6 +100,7 @@ static void ELEMENT(values)(const attend_rows *rows, attend_ahead *ahead, const 
 }
 
 #undef BY
+#undef ELEMENT_IS_LEAN
 #undef ELEMENT
 #undef ELEMENT_PASTE
 #undef ELEMENT_
