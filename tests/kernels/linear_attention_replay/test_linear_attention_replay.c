@@ -56,20 +56,21 @@ static quire_tensor tensor(quire_dtype dtype, void *data, int32_t ndim, const in
 /* ---- drafted tokens: verified, some accepted ---- */
 
 enum { BATCH = 2, TOKENS = 5, HEADS = 4, KEY_HEADS = 2, DK = 19, DV = 37 };
+enum { QUERY_WIDTH = HEADS * DK, KEY_WIDTH = KEY_HEADS * DK, VALUE_WIDTH = HEADS * DV };
 
 typedef struct draft {
-  float query[BATCH][TOKENS][HEADS * DK], key[BATCH][TOKENS][KEY_HEADS * DK];
-  float value[BATCH][TOKENS][HEADS * DV], decay[BATCH][TOKENS][HEADS], beta[BATCH][TOKENS][HEADS];
-  float past[BATCH][HEADS][DK * DV], output[BATCH][TOKENS][HEADS * DV];
-  float log_key[BATCH][TOKENS][KEY_HEADS * DK], log_value[BATCH][TOKENS][HEADS * DV];
+  float query[BATCH][TOKENS][QUERY_WIDTH], key[BATCH][TOKENS][KEY_WIDTH];
+  float value[BATCH][TOKENS][VALUE_WIDTH], decay[BATCH][TOKENS][HEADS], beta[BATCH][TOKENS][HEADS];
+  float past[BATCH][HEADS][DK * DV], output[BATCH][TOKENS][VALUE_WIDTH];
+  float log_key[BATCH][TOKENS][KEY_WIDTH], log_value[BATCH][TOKENS][VALUE_WIDTH];
   float log_decay[BATCH][TOKENS][HEADS];
   float present[BATCH][HEADS][DK * DV];
   int32_t accepted[BATCH];
 } draft;
 
-static const int64_t query_shape[] = {BATCH, TOKENS, HEADS *DK};
-static const int64_t key_shape[] = {BATCH, TOKENS, KEY_HEADS *DK};
-static const int64_t value_shape[] = {BATCH, TOKENS, HEADS *DV};
+static const int64_t query_shape[] = {BATCH, TOKENS, QUERY_WIDTH};
+static const int64_t key_shape[] = {BATCH, TOKENS, KEY_WIDTH};
+static const int64_t value_shape[] = {BATCH, TOKENS, VALUE_WIDTH};
 static const int64_t gate_shape[] = {BATCH, TOKENS, HEADS};
 static const int64_t state_shape[] = {BATCH, HEADS, DK, DV};
 static const int64_t batch_shape[] = {BATCH};
@@ -288,22 +289,22 @@ static void check(const contract_row *row, size_t number, quire_status status,
 static const contract_row replay_rows[] = {
     {QUIRE_OK, NULL, NULL, 0, 0, NULL, {{0}}},
     {QUIRE_OK, NULL, NULL, 0, 0, NULL, {{AT(log_decay), NOTHING}, {AT(past_state), NOTHING}}},
-    {QUIRE_OK, NULL, NULL, 0, 0, NULL, {{AT(log_decay), F32, 3, {BATCH, TOKENS, HEADS * DK}}}},
+    {QUIRE_OK, NULL, NULL, 0, 0, NULL, {{AT(log_decay), F32, 3, {BATCH, TOKENS, QUERY_WIDTH}}}},
     {QUIRE_BAD_ATTRIBUTE, "LR-V1", "kv_num_heads", AT(kv_num_heads), 0, NULL, {{0}}},
     {QUIRE_BAD_ATTRIBUTE, "LR-V1", "key_num_heads", AT(key_num_heads), -1, NULL, {{0}}},
     {QUIRE_BAD_ATTRIBUTE, "LR-V1", "state_layout", AT(state_layout), 0, "rows", {{0}}},
     {QUIRE_BAD_ATTRIBUTE, "LR-V1", "head_mapping", AT(head_mapping), 0, "", {{0}}},
     {QUIRE_BAD_PRESENCE, "LR-V2", "accepted", 0, 0, NULL, {{AT(accepted), NOTHING}}},
     {QUIRE_BAD_PRESENCE, "LR-V2", NULL, 0, 0, NULL, {{AT(present_state), NOTHING}}},
-    {QUIRE_BAD_RANK, "LR-V3", "log_key", 0, 0, NULL, {{AT(log_key), F32, 2, {TOKENS, KEY_HEADS * DK}}}},
+    {QUIRE_BAD_RANK, "LR-V3", "log_key", 0, 0, NULL, {{AT(log_key), F32, 2, {TOKENS, KEY_WIDTH}}}},
     {QUIRE_BAD_TYPE, "LR-V4", "log_value", 0, 0, NULL,
-     {{AT(log_value), QUIRE_FLOAT16, 3, {BATCH, TOKENS, HEADS * DV}}}},
+     {{AT(log_value), QUIRE_FLOAT16, 3, {BATCH, TOKENS, VALUE_WIDTH}}}},
     {QUIRE_BAD_TYPE, "LR-V4", "accepted", 0, 0, NULL, {{AT(accepted), F32, 1, {BATCH}}}},
     {QUIRE_BAD_SHAPE, "LR-V5", "log_key", 0, 0, NULL, {{AT(log_key), F32, 3, {BATCH, TOKENS, 0}}}},
     {QUIRE_BAD_SHAPE, "LR-V5", "log_key", 0, 0, NULL, {{AT(log_key), F32, 3, {BATCH, TOKENS, 39}}}},
     {QUIRE_BAD_SHAPE, "LR-V6", "log_value", 0, 0, NULL, {{AT(log_value), F32, 3, {BATCH, TOKENS, 147}}}},
     {QUIRE_BAD_SHAPE, "LR-V7", "key_num_heads", AT(key_num_heads), 19, NULL, {{0}}},
-    {QUIRE_BAD_SHAPE, "LR-V8", "log_value", 0, 0, NULL, {{AT(log_value), F32, 3, {BATCH, 4, HEADS * DV}}}},
+    {QUIRE_BAD_SHAPE, "LR-V8", "log_value", 0, 0, NULL, {{AT(log_value), F32, 3, {BATCH, 4, VALUE_WIDTH}}}},
     {QUIRE_BAD_SHAPE, "LR-V9", "log_decay", 0, 0, NULL, {{AT(log_decay), F32, 3, {1, TOKENS, HEADS}}}},
     {QUIRE_BAD_SHAPE, "LR-V9", "log_decay", 0, 0, NULL, {{AT(log_decay), F32, 3, {BATCH, TOKENS, 1}}}},
     {QUIRE_BAD_SHAPE, "LR-V10", "accepted", 0, 0, NULL, {{AT(accepted), I32, 1, {3}}}},
@@ -374,13 +375,13 @@ static const contract_row log_rows[] = {
     {QUIRE_BAD_PRESENCE, "LA-V2", "present_state", 0, 0, NULL,
      {{AT(log_key), NOTHING}, {AT(log_value), NOTHING}, {AT(log_decay), NOTHING}}},
     {QUIRE_BAD_SHAPE, "LA-V10", "log_decay", 0, 0, NULL,
-     {{AT(decay), F32, 3, {BATCH, TOKENS, HEADS * DK}}}},
+     {{AT(decay), F32, 3, {BATCH, TOKENS, QUERY_WIDTH}}}},
     {QUIRE_BAD_SHAPE, "LA-V10", "log_key", 0, 0, NULL, {{AT(log_key), F32, 3, {BATCH, TOKENS, DK}}}},
     {QUIRE_BAD_SHAPE, "LA-X8", "value", 0, 0, NULL,
      {{AT(value), F32, 3, {BATCH, TOKENS, 0}}, {AT(past_state), NOTHING},
       {AT(output), F32, 3, {BATCH, TOKENS, 0}}}},
     {QUIRE_BAD_TYPE, "LA-V4", "log_value", 0, 0, NULL,
-     {{AT(log_value), QUIRE_BFLOAT16, 3, {BATCH, TOKENS, HEADS * DV}}}},
+     {{AT(log_value), QUIRE_BFLOAT16, 3, {BATCH, TOKENS, VALUE_WIDTH}}}},
 };
 /* clang-format on */
 
