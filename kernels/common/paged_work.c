@@ -5,7 +5,8 @@
 /* Items to aim at: enough for many cores to share evenly, few enough to cost nothing. */
 enum {
   TARGET_ITEMS = 256,
-  FEW_ITEMS = 16,
+  FEW_ITEMS = 16, /* for an unknown number of threads */
+  FEW_ITEMS_A_THREAD = 2,
   /* Items of long sequences pack keys and values for all their rows: the more rows the better. */
   LONG_ITEMS = 32, /* for an unknown number of threads */
   LONG_ITEMS_A_THREAD = 4,
@@ -101,8 +102,9 @@ void quire_paged_begin(quire_paged_schedule *schedule, const quire_paged_load *l
      too little else to share. */
   const int64_t runs = min_i64(TARGET_ITEMS, load->short_runs) + load->long_items;
   schedule->few_parts = 1;
-  if (runs > 0 && runs < FEW_ITEMS) {
-    schedule->few_parts = min_i64(schedule->kv_num_heads, ceil_div(FEW_ITEMS, runs));
+  const int64_t few = schedule->threads > 0 ? FEW_ITEMS_A_THREAD * schedule->threads : FEW_ITEMS;
+  if (runs > 0 && runs < few && schedule->threads != 1) {
+    schedule->few_parts = min_i64(schedule->kv_num_heads, ceil_div(few, runs));
   }
   /* Too few items of long sequences: smaller blocks, then parts of their keys. */
   const int64_t most = most_block_rows(schedule);
