@@ -29,6 +29,8 @@ struct quire_operator {
   atomic_size_t references; /* of loaded ones; built-in ones live with their owner */
   bool built_in;
   quire_owner *owner;
+  const struct quire_template_source *templates; /* of its shaders, for quire_template_render();
+                                                    NULL: none were given */
 };
 void quire_operator_retain(const quire_operator *op);
 

@@ -13,14 +13,17 @@ may_include() {
     include/quire) echo '' ;;
     runtime/core) echo public ;;
     runtime/expr) echo public runtime/core ;;
-    runtime/template) echo public runtime/core runtime/expr ;;
     runtime/manifest) echo public runtime/core runtime/expr ;;
     runtime/plan) echo public runtime/core runtime/expr runtime/manifest ;;
+    runtime/template) echo public runtime/core runtime/expr runtime/manifest runtime/plan ;;
     runtime/device | runtime/device/*)
-      echo public runtime/core runtime/expr runtime/manifest runtime/plan runtime/device ;;
+      echo public runtime/core runtime/expr runtime/manifest runtime/plan runtime/template \
+        runtime/device ;;
     kernels/common) echo public runtime/core ;;
     kernels/*) echo public runtime/core kernels/common ;;
-    library) echo public runtime/core runtime/expr runtime/manifest runtime/plan runtime/device ;;
+    library)
+      echo public runtime/core runtime/expr runtime/manifest runtime/plan runtime/template \
+        runtime/device ;;
     *) echo public ;; # tools, examples, integrations, bindings, serving
   esac
 }
