@@ -34,7 +34,8 @@ static bool resolve_references(quire_expr *expr, quire_resolve_function *resolve
 static bool asks_environment(const quire_expr *expr) {
   for (int32_t i = 0; i < expr->code_count; ++i) {
     const quire_instruction *instruction = &expr->code[i];
-    if (instruction->op == QUIRE_OP_CALL && instruction->operand >= QUIRE_FUNCTION_F16_OK) {
+    if (instruction->op == QUIRE_OP_MACRO ||
+        (instruction->op == QUIRE_OP_CALL && instruction->operand >= QUIRE_FUNCTION_F16_OK)) {
       return true;
     }
   }
@@ -53,22 +54,49 @@ static quire_expr_code find_constant(quire_arena *arena, quire_expr *expr) {
   return code;
 }
 
-const quire_expr *quire_expr_compile(quire_arena *arena, const char *text, size_t length,
-                                     quire_resolve_function *resolve, void *user,
-                                     quire_compile_error *error, bool *out_of_memory) {
+/* range() is no value of the language: it stands alone. */
+static bool check_range(const quire_expr *expr, quire_compile_error *error) {
+  for (int32_t i = 0; i < expr->node_count - 1; ++i) {
+    const quire_node *node = &expr->nodes[i];
+    if (node->op == QUIRE_OP_CALL && node->operand == QUIRE_FUNCTION_RANGE) {
+      error->offset = node->begin;
+      (void)snprintf(error->message, sizeof error->message, "range() is for `for` alone");
+      return false;
+    }
+  }
+  return true;
+}
+
+bool quire_expr_is_range(const quire_expr *expr) {
+  const quire_node *root = &expr->nodes[expr->node_count - 1];
+  return root->op == QUIRE_OP_CALL && root->operand == QUIRE_FUNCTION_RANGE;
+}
+
+const quire_expr *quire_expr_compile_in_template(quire_arena *arena, const char *text,
+                                                 size_t length, const quire_expr_template *surround,
+                                                 quire_resolve_function *resolve, void *user,
+                                                 quire_compile_error *error, bool *out_of_memory) {
   char buffer[QUIRE_EXPR_MAX_LENGTH + 1];
   *out_of_memory = true;
   quire_expr *expr = quire_arena_alloc(arena, sizeof *expr);
   if (expr == NULL) {
     return NULL;
   }
-  quire_parse_result result = quire_expr_parse(arena, text, length, expr, error);
+  quire_parse_result result = quire_expr_parse(arena, text, length, surround, expr, error);
   *out_of_memory = result == QUIRE_PARSE_MEMORY;
-  if (result != QUIRE_PARSE_OK || !resolve_references(expr, resolve, user, buffer, error)) {
+  if (result != QUIRE_PARSE_OK || !check_range(expr, error) ||
+      !resolve_references(expr, resolve, user, buffer, error)) {
     return NULL;
   }
   *out_of_memory = find_constant(arena, expr) == QUIRE_EXPR_MEMORY;
   return *out_of_memory ? NULL : expr;
+}
+
+const quire_expr *quire_expr_compile(quire_arena *arena, const char *text, size_t length,
+                                     quire_resolve_function *resolve, void *user,
+                                     quire_compile_error *error, bool *out_of_memory) {
+  return quire_expr_compile_in_template(arena, text, length, NULL, resolve, user, error,
+                                        out_of_memory);
 }
 
 const quire_expr *quire_expr_constant(quire_arena *arena, quire_value value, const char *source,

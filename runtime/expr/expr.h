@@ -29,6 +29,8 @@ typedef enum quire_ref_kind {
   QUIRE_REF_BOUND,
   QUIRE_REF_DENSE,
   QUIRE_REF_ALIASED, /* aliased.X.Y: index, second: tensor keys */
+  QUIRE_REF_OUTER,   /* a name of the template around the expression: what index and second mean is
+                        its own affair */
   QUIRE_REF_UNKNOWN  /* operand of `is defined` that names nothing: undefined */
 } quire_ref_kind;
 
@@ -59,6 +61,11 @@ typedef enum quire_space { QUIRE_SPACE_ATTRS, QUIRE_SPACE_LIMITS, QUIRE_SPACE_AD
 typedef const char *quire_resolve_function(void *user, const char *path, size_t length,
                                            bool in_defined, quire_ref *ref);
 
+typedef struct quire_span {
+  const char *text;
+  size_t length;
+} quire_span;
+
 typedef struct quire_expr quire_expr; /* immutable once compiled; lives in an arena */
 
 /* Where and why text does not compile. */
@@ -75,6 +82,41 @@ typedef struct quire_compile_error {
 const quire_expr *quire_expr_compile(quire_arena *arena, const char *text, size_t length,
                                      quire_resolve_function *resolve, void *user,
                                      quire_compile_error *error, bool *out_of_memory);
+
+/* ---- in templates (section 11) ---- */
+
+enum { QUIRE_MACRO_PARAMETERS = 16 };
+
+/* A macro as its callers see it. */
+typedef struct quire_macro {
+  int32_t index; /* the template's own number for it */
+  int32_t parameter_count;
+  quire_span parameters[QUIRE_MACRO_PARAMETERS];
+} quire_macro;
+
+/* One call: which parameter each argument, in the order of the text, is for. */
+typedef struct quire_macro_call {
+  int32_t macro; /* index */
+  int32_t argument_count;
+  uint8_t parameters[QUIRE_MACRO_PARAMETERS];
+} quire_macro_call;
+
+typedef struct quire_expr_template {
+  /* The macro of that name, or NULL. */
+  const quire_macro *(*find_macro)(void *user, const char *name, size_t length);
+  void *user;
+} quire_expr_template;
+
+/*
+ * Compiles text of a template: the same language with `~`, `in`, indices, filters, choices without
+ * `else`, calls of macros, and `range` as the whole text.
+ */
+const quire_expr *quire_expr_compile_in_template(quire_arena *arena, const char *text,
+                                                 size_t length, const quire_expr_template *surround,
+                                                 quire_resolve_function *resolve, void *user,
+                                                 quire_compile_error *error, bool *out_of_memory);
+/* True for a call of range(): its value is the list [begin, end, step]. */
+bool quire_expr_is_range(const quire_expr *expr);
 
 /* A constant (a JSON number or boolean); source is its JSON text. NULL: out of memory. */
 const quire_expr *quire_expr_constant(quire_arena *arena, quire_value value, const char *source,
@@ -128,6 +170,10 @@ struct quire_expr_env {
   bool (*feature)(quire_expr_env *env, const char *name, size_t length);
   /* The expression of a derived name, for explanations; NULL if it has none. */
   const quire_expr *(*definition)(quire_expr_env *env, const quire_ref *ref);
+  /* What a macro writes; templates only. A fault is passed on as that of load. */
+  quire_expr_code (*call)(quire_expr_env *env, const quire_macro_call *call,
+                          const quire_value *arguments, quire_value *value,
+                          quire_expr_fault *fault);
   quire_arena *arena;  /* for list values */
   uint64_t steps_left; /* one per node visited; at 0: QUIRE_EXPR_LIMIT */
 };
@@ -137,11 +183,6 @@ quire_expr_code quire_expr_evaluate(const quire_expr *expr, quire_expr_env *env,
                                     quire_expr_fault *fault);
 
 /* ---- explaining (docs/manifest-language.md 8.3) ---- */
-
-typedef struct quire_span {
-  const char *text;
-  size_t length;
-} quire_span;
 
 typedef struct quire_operand {
   quire_span text;

@@ -32,8 +32,8 @@ int32_t quire_parser_fail_expected(quire_parser *parser, const char *expected) {
 bool quire_parser_advance(quire_parser *parser) {
   size_t end = parser->token.begin + parser->token.length;
   parser->previous_end = end;
-  const char *fault =
-      quire_token_read(parser->expr->text, parser->expr->length, end, &parser->token);
+  const char *fault = quire_token_read(parser->expr->text, parser->expr->length, end,
+                                       parser->surround != NULL, &parser->token);
   if (fault != NULL) {
     quire_parser_fail(parser, parser->token.begin, "%s", fault);
   }

@@ -17,6 +17,7 @@ typedef struct quire_parser {
   int32_t literal_count;
   int32_t stack;
   int nesting;
+  const quire_expr_template *surround; /* NULL: the text is not in a template */
   quire_compile_error *error;
   bool failed;
   bool out_of_memory;
@@ -51,7 +52,25 @@ int32_t quire_parser_add_node(quire_parser *parser, quire_op op, size_t begin, i
 
 /* ---- expr_primary.c: values, names, calls, `is defined`; expr_parser.c: all else ---- */
 
+/* A path without the blanks around its dots; cut to the buffer, which no known path fills. */
+typedef struct quire_path {
+  char text[QUIRE_EXPR_MAX_NAME + 1];
+  size_t length;
+} quire_path;
+
 int32_t quire_parse_test(quire_parser *parser);
 int32_t quire_parse_choice(quire_parser *parser);
+/* { expr "," } up to the closing mark; returns the number of items, or -1. */
+int quire_parse_items(quire_parser *parser, quire_token_kind close, const char *close_text,
+                      int32_t *first);
+
+/* ---- expr_template.c: what only templates have ---- */
+
+/* { "[" expr "]" } behind a value. */
+int32_t quire_parse_indices(quire_parser *parser, int32_t value, size_t begin, int32_t code_begin);
+/* { "|" name [ "(" arguments ")" ] } behind an operand. */
+int32_t quire_parse_filters(quire_parser *parser, int32_t value, size_t begin, int32_t code_begin);
+/* A macro's call, at its parenthesis. */
+int32_t quire_parse_macro_call(quire_parser *parser, const quire_macro *macro, size_t begin);
 
 #endif

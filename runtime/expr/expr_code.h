@@ -41,7 +41,16 @@ typedef enum quire_op {
   QUIRE_OP_CHOICE, /* after the condition: pop; skip `operand` steps if it was false */
   QUIRE_OP_JUMP,   /* skip `operand` steps; no node of its own */
   QUIRE_OP_LIST,   /* pop `count` items, push the list */
-  QUIRE_OP_CALL    /* pop `count` arguments, push the result of function `operand` */
+  QUIRE_OP_CALL,   /* pop `count` arguments, push the result of function `operand` */
+  /* of templates only */
+  QUIRE_OP_CONCATENATE, /* pop two; push their output forms as one string */
+  QUIRE_OP_ADD_TEXT,    /* the same if one is a string, else ADD */
+  QUIRE_OP_IN,          /* pop value and list; push whether it is an element */
+  QUIRE_OP_INDEX,       /* pop list and index; push the element */
+  QUIRE_OP_FILTER,      /* pop the value and count - 1 arguments; push the result of `operand` */
+  QUIRE_OP_MACRO,       /* pop `count` arguments; push what macro_calls[operand] writes */
+  QUIRE_OP_CHOICE_OR_NOTHING /* after the condition: pop; if it was false, push undefined and skip
+                                `operand` steps */
 } quire_op;
 
 typedef enum quire_function {
@@ -56,6 +65,7 @@ typedef enum quire_function {
   QUIRE_FUNCTION_POW,
   QUIRE_FUNCTION_NUMEL,
   QUIRE_FUNCTION_SAME_SHAPE,
+  QUIRE_FUNCTION_RANGE, /* templates: its arguments as [begin, end, step] */
   QUIRE_FUNCTION_F16_OK,
   QUIRE_FUNCTION_FEATURE,    /* device.features.has */
   QUIRE_FUNCTION_HAS_ATTR,   /* has(attrs, ...) */
@@ -70,6 +80,19 @@ typedef struct quire_instruction {
   uint16_t length;
   int32_t operand;
 } quire_instruction;
+
+typedef enum quire_filter {
+  QUIRE_FILTER_INT,
+  QUIRE_FILTER_F32,
+  QUIRE_FILTER_U32,
+  QUIRE_FILTER_I32,
+  QUIRE_FILTER_HEX,
+  QUIRE_FILTER_UPPER,
+  QUIRE_FILTER_LOWER,
+  QUIRE_FILTER_LENGTH,
+  QUIRE_FILTER_JOIN,
+  QUIRE_FILTER_DEFAULT
+} quire_filter;
 
 /* Children are a list linked by `next`, in the order of the text, except that a choice has its
    condition first. Children come before their parents in the array; the root is last. */
@@ -94,6 +117,8 @@ struct quire_expr {
   quire_value *literals;
   quire_ref *refs;
   int32_t ref_count;
+  quire_macro_call *macro_calls; /* templates */
+  int32_t macro_call_count;
   int32_t stack_depth; /* most values at once */
   bool from_json;      /* made by quire_expr_constant */
   bool constant;       /* `value` is known */
@@ -110,6 +135,15 @@ quire_expr_code quire_operator_binary(quire_op op, const quire_value *a, const q
                                       quire_value *out);
 quire_expr_code quire_function_call(quire_function function, const quire_value *arguments,
                                     size_t count, quire_expr_env *env, quire_value *out);
+/* CONCATENATE, ADD_TEXT, IN and INDEX; strings are made in env's arena and paid for in steps. */
+quire_expr_code quire_operator_template(quire_op op, const quire_value *a, const quire_value *b,
+                                        quire_expr_env *env, quire_value *out);
+/* values[0] is the value, the others the arguments. */
+quire_expr_code quire_filter_apply(quire_filter filter, const quire_value *values, size_t count,
+                                   quire_expr_env *env, quire_value *out);
+/* A string in env's arena, paid for in steps; LIMIT or MEMORY. */
+quire_expr_code quire_string_make(quire_expr_env *env, const char *text, size_t length,
+                                  quire_value *out);
 /* ceil of the quotient: ceilDiv. */
 quire_expr_code quire_operator_ceil_divide(const quire_value *a, const quire_value *b,
                                            quire_value *out);
@@ -121,5 +155,11 @@ typedef struct quire_function_info {
   uint8_t most;
 } quire_function_info;
 const quire_function_info *quire_function_find(const char *name, size_t length);
+typedef struct quire_filter_info {
+  const char *name;
+  quire_filter filter;
+  uint8_t arguments; /* besides the value */
+} quire_filter_info;
+const quire_filter_info *quire_filter_find(const char *name, size_t length);
 
 #endif

@@ -83,6 +83,21 @@ static quire_expr_code operate(const quire_instruction *instruction, quire_value
       return quire_operator_negate(top, top);
     case QUIRE_OP_LIST:
       return make_list(top, instruction->count, env, top);
+    case QUIRE_OP_FILTER:
+      return quire_filter_apply((quire_filter)instruction->operand, top, instruction->count, env,
+                                top);
+    case QUIRE_OP_IN:
+      if (top[1].kind == QUIRE_VALUE_LIST) {
+        quire_expr_code code = charge_list(&top[1], env);
+        if (code != QUIRE_EXPR_OK) {
+          return code;
+        }
+      }
+      return quire_operator_template(QUIRE_OP_IN, &top[0], &top[1], env, top);
+    case QUIRE_OP_CONCATENATE:
+    case QUIRE_OP_ADD_TEXT:
+    case QUIRE_OP_INDEX:
+      return quire_operator_template((quire_op)instruction->op, &top[0], &top[1], env, top);
     case QUIRE_OP_CALL:
       if (instruction->operand == QUIRE_FUNCTION_NUMEL ||
           instruction->operand == QUIRE_FUNCTION_SAME_SHAPE) {
@@ -149,6 +164,18 @@ static quire_expr_code run(const quire_expr *expr, int32_t begin, int32_t end, q
         --top;
         i += quire_value_truth(top) ? 0 : instruction->operand;
         continue;
+      case QUIRE_OP_CHOICE_OR_NOTHING:
+        if (quire_value_truth(--top)) {
+          continue;
+        }
+        *top++ = quire_value_undefined();
+        i += instruction->operand;
+        continue;
+      case QUIRE_OP_MACRO:
+        top -= instruction->count;
+        code = env->call(env, &expr->macro_calls[instruction->operand], top, top, fault);
+        ++top;
+        break;
       default:
         top -= instruction->count;
         code = operate(instruction, top++, env);

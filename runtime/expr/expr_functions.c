@@ -16,6 +16,7 @@ static const quire_function_info functions[] = {
     {"pow", QUIRE_FUNCTION_POW, 2, 2},
     {"numel", QUIRE_FUNCTION_NUMEL, 1, 1},
     {"sameShape", QUIRE_FUNCTION_SAME_SHAPE, 2, 2},
+    {"range", QUIRE_FUNCTION_RANGE, 1, 3},
     {"f16Ok", QUIRE_FUNCTION_F16_OK, 1, 1},
     {"device.features.has", QUIRE_FUNCTION_FEATURE, 1, 1},
 };
@@ -166,6 +167,28 @@ static quire_expr_code same_shape(const quire_value *a, const quire_value *b, qu
   return QUIRE_EXPR_OK;
 }
 
+/* [begin, end, step] of one to three integers. */
+static quire_expr_code range(const quire_value *arguments, size_t count, quire_expr_env *env,
+                             quire_value *out) {
+  for (size_t i = 0; i < count; ++i) {
+    if (arguments[i].kind != QUIRE_VALUE_INTEGER) {
+      return is_number(&arguments[i]) ? QUIRE_EXPR_RANGE : QUIRE_EXPR_TYPE;
+    }
+  }
+  if (count == 3 && arguments[2].as.integer == 0) {
+    return QUIRE_EXPR_RANGE;
+  }
+  quire_value *list = quire_arena_array(env->arena, 3, sizeof *list);
+  if (list == NULL) {
+    return QUIRE_EXPR_MEMORY;
+  }
+  list[0] = count == 1 ? quire_value_integer(0) : arguments[0];
+  list[1] = count == 1 ? arguments[0] : arguments[1];
+  list[2] = count == 3 ? arguments[2] : quire_value_integer(1);
+  *out = quire_value_list(list, 3);
+  return QUIRE_EXPR_OK;
+}
+
 /* f16Ok, has() and device.features.has(): the functions that ask the environment. */
 static quire_expr_code ask(quire_function function, const quire_value *argument,
                            quire_expr_env *env, quire_value *out) {
@@ -221,6 +244,8 @@ quire_expr_code quire_function_call(quire_function function, const quire_value *
       return numel(&arguments[0], out);
     case QUIRE_FUNCTION_SAME_SHAPE:
       return same_shape(&arguments[0], &arguments[1], out);
+    case QUIRE_FUNCTION_RANGE:
+      return range(arguments, count, env, out);
     case QUIRE_FUNCTION_F16_OK:
     case QUIRE_FUNCTION_FEATURE:
     case QUIRE_FUNCTION_HAS_ATTR:

@@ -30,6 +30,12 @@ static const quire_word marks[] = {
     {",", QUIRE_TOKEN_COMMA},        {".", QUIRE_TOKEN_DOT},
 };
 
+static const quire_word template_marks[] = {
+    {"~", QUIRE_TOKEN_TILDE},
+    {"|", QUIRE_TOKEN_BAR},
+    {"=", QUIRE_TOKEN_ASSIGN},
+};
+
 static bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
@@ -159,7 +165,11 @@ static const char *read_string(const char *text, size_t length, quire_token *tok
   return "string without an end";
 }
 
-static void read_word(const char *text, size_t length, quire_token *token) {
+static bool same_word(const char *word, const char *text, const quire_token *token) {
+  return strlen(word) == token->length && memcmp(word, text + token->begin, token->length) == 0;
+}
+
+static void read_word(const char *text, size_t length, bool in_template, quire_token *token) {
   token->kind = QUIRE_TOKEN_NAME;
   size_t at = token->begin;
   while (at < length && is_name(text[at])) {
@@ -167,14 +177,30 @@ static void read_word(const char *text, size_t length, quire_token *token) {
   }
   token->length = at - token->begin;
   for (size_t i = 0; i < sizeof keywords / sizeof *keywords; ++i) {
-    if (strlen(keywords[i].text) == token->length &&
-        memcmp(keywords[i].text, text + token->begin, token->length) == 0) {
+    if (same_word(keywords[i].text, text, token)) {
       token->kind = keywords[i].kind;
     }
   }
+  if (in_template && same_word("in", text, token)) {
+    token->kind = QUIRE_TOKEN_IN;
+  }
 }
 
-const char *quire_token_read(const char *text, size_t length, size_t offset, quire_token *token) {
+static bool read_mark(const quire_word *words, size_t count, const char *text, size_t length,
+                      quire_token *token) {
+  for (size_t i = 0; i < count; ++i) {
+    size_t size = strlen(words[i].text);
+    if (size <= length - token->begin && memcmp(words[i].text, text + token->begin, size) == 0) {
+      token->kind = words[i].kind;
+      token->length = size;
+      return true;
+    }
+  }
+  return false;
+}
+
+const char *quire_token_read(const char *text, size_t length, size_t offset, bool in_template,
+                             quire_token *token) {
   while (offset < length && is_blank(text[offset])) {
     ++offset;
   }
@@ -192,16 +218,13 @@ const char *quire_token_read(const char *text, size_t length, size_t offset, qui
     return read_string(text, length, token);
   }
   if (is_name(c)) {
-    read_word(text, length, token);
+    read_word(text, length, in_template, token);
     return token->length > QUIRE_EXPR_MAX_NAME ? "name longer than 128 characters" : NULL;
   }
-  for (size_t i = 0; i < sizeof marks / sizeof *marks; ++i) {
-    size_t count = strlen(marks[i].text);
-    if (count <= length - offset && memcmp(marks[i].text, text + offset, count) == 0) {
-      token->kind = marks[i].kind;
-      token->length = count;
-      return NULL;
-    }
+  if (read_mark(marks, sizeof marks / sizeof *marks, text, length, token) ||
+      (in_template && read_mark(template_marks, sizeof template_marks / sizeof *template_marks,
+                                text, length, token))) {
+    return NULL;
   }
   return "unexpected character";
 }

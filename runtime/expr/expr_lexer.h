@@ -35,7 +35,12 @@ typedef enum quire_token_kind {
   QUIRE_TOKEN_OPEN_LIST,
   QUIRE_TOKEN_CLOSE_LIST,
   QUIRE_TOKEN_COMMA,
-  QUIRE_TOKEN_DOT
+  QUIRE_TOKEN_DOT,
+  /* of templates only */
+  QUIRE_TOKEN_IN,
+  QUIRE_TOKEN_TILDE,
+  QUIRE_TOKEN_BAR,
+  QUIRE_TOKEN_ASSIGN
 } quire_token_kind;
 
 typedef struct quire_token {
@@ -46,8 +51,10 @@ typedef struct quire_token {
   bool escapes;       /* STRING: the text between the quotes has escapes */
 } quire_token;
 
-/* Reads the token at or after `offset`. NULL, or the message of a fault at token->begin. */
-const char *quire_token_read(const char *text, size_t length, size_t offset, quire_token *token);
+/* Reads the token at or after `offset`, in a template those of templates too. NULL, or the message
+   of a fault at token->begin. */
+const char *quire_token_read(const char *text, size_t length, size_t offset, bool in_template,
+                             quire_token *token);
 
 /* Decodes the escapes of a STRING token into `out`, which has room for its length; returns the
  * bytes. */

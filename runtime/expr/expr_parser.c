@@ -36,6 +36,8 @@ static const quire_binary binaries[] = {
     {QUIRE_TOKEN_SLASH, PRECEDENCE_PRODUCT, QUIRE_OP_DIVIDE},
     {QUIRE_TOKEN_SLASH_SLASH, PRECEDENCE_PRODUCT, QUIRE_OP_FLOOR_DIVIDE},
     {QUIRE_TOKEN_PERCENT, PRECEDENCE_PRODUCT, QUIRE_OP_REMAINDER},
+    {QUIRE_TOKEN_IN, PRECEDENCE_COMPARE, QUIRE_OP_IN},
+    {QUIRE_TOKEN_TILDE, PRECEDENCE_SUM, QUIRE_OP_CONCATENATE},
 };
 
 static const quire_binary not_binary = {QUIRE_TOKEN_END, PRECEDENCE_NONE, QUIRE_OP_LITERAL};
@@ -78,6 +80,9 @@ static const quire_binary *find_binary(quire_token_kind kind) {
 static int32_t parse_right(quire_parser *parser, const quire_binary *binary, int32_t left,
                            size_t begin, int32_t code_begin) {
   bool lazy = binary->op == QUIRE_OP_AND || binary->op == QUIRE_OP_OR;
+  /* Only in templates may one side of `+` be a string. */
+  quire_op op =
+      binary->op == QUIRE_OP_ADD && parser->surround != NULL ? QUIRE_OP_ADD_TEXT : binary->op;
   if (!quire_parser_enter(parser) || !quire_parser_advance(parser)) {
     return QUIRE_NO_NODE;
   }
@@ -95,11 +100,11 @@ static int32_t parse_right(quire_parser *parser, const quire_binary *binary, int
     parser->expr->code[jump].operand = parser->expr->code_count - jump - 1;
     parser->expr->code[jump].length = (uint16_t)(parser->previous_end - begin);
   } else {
-    quire_parser_emit(parser, binary->op, 2, begin, 0);
+    quire_parser_emit(parser, op, 2, begin, 0);
     --parser->stack;
   }
   parser->expr->nodes[left].next = right;
-  return quire_parser_add_node(parser, binary->op, begin, code_begin, 0, left);
+  return quire_parser_add_node(parser, op, begin, code_begin, 0, left);
 }
 
 static int32_t parse_binary(quire_parser *parser, quire_precedence least) {
@@ -112,6 +117,9 @@ static int32_t parse_binary(quire_parser *parser, quire_precedence least) {
     left = parse_prefix(parser, QUIRE_OP_NEGATE);
   } else {
     left = quire_parse_test(parser);
+  }
+  if (left != QUIRE_NO_NODE && parser->token.kind == QUIRE_TOKEN_BAR) {
+    left = quire_parse_filters(parser, left, begin, code_begin);
   }
   bool compared = false;
   while (left != QUIRE_NO_NODE) {
@@ -147,9 +155,10 @@ typedef struct quire_choice {
 
 /*
  * The text has the value first, but the condition is evaluated first: turns [value][condition] into
- * [condition] CHOICE [value] JUMP. Jumps are relative, so code can be moved.
+ * [condition] CHOICE [value]. Jumps are relative, so code can be moved. Returns the place of
+ * CHOICE, which skips the value.
  */
-static void arrange_choice(quire_parser *parser, const quire_choice *choice) {
+static int32_t arrange_choice(quire_parser *parser, const quire_choice *choice) {
   quire_expr *expr = parser->expr;
   int32_t value_count = choice->value_code_end - choice->code_begin;
   int32_t condition_count = expr->code_count - choice->value_code_end;
@@ -163,7 +172,7 @@ static void arrange_choice(quire_parser *parser, const quire_choice *choice) {
   memset(instruction, 0, sizeof *instruction);
   instruction->op = QUIRE_OP_CHOICE;
   instruction->begin = (uint16_t)choice->begin;
-  instruction->operand = value_count + 1;
+  instruction->operand = value_count;
   ++expr->code_count;
   for (int32_t i = choice->node_begin; i < expr->node_count; ++i) {
     quire_node *node = &expr->nodes[i];
@@ -171,10 +180,23 @@ static void arrange_choice(quire_parser *parser, const quire_choice *choice) {
     node->code_begin = (uint16_t)(node->code_begin + shift);
     node->code_end = (uint16_t)(node->code_end + shift);
   }
-  quire_parser_emit(parser, QUIRE_OP_JUMP, 0, choice->begin, 0);
+  return choice_at;
 }
 
-/* or [ "if" or "else" expr ] */
+/* VALUE if CONDITION: undefined if the condition does not hold. */
+static int32_t finish_half_choice(quire_parser *parser, const quire_choice *choice,
+                                  int32_t condition, int32_t value) {
+  quire_expr *expr = parser->expr;
+  --parser->nesting;
+  quire_instruction *instruction = &expr->code[arrange_choice(parser, choice)];
+  instruction->op = QUIRE_OP_CHOICE_OR_NOTHING;
+  instruction->length = (uint16_t)(parser->previous_end - choice->begin);
+  expr->nodes[condition].next = value;
+  return quire_parser_add_node(parser, QUIRE_OP_CHOICE, choice->begin, choice->code_begin, 0,
+                               condition);
+}
+
+/* or [ "if" or "else" expr ]; in a template the last part may be left out. */
 int32_t quire_parse_choice(quire_parser *parser) {
   quire_expr *expr = parser->expr;
   quire_choice choice = {
@@ -190,14 +212,19 @@ int32_t quire_parse_choice(quire_parser *parser) {
     return QUIRE_NO_NODE;
   }
   int32_t condition = parse_binary(parser, PRECEDENCE_OR);
+  if (condition != QUIRE_NO_NODE && parser->surround != NULL &&
+      parser->token.kind != QUIRE_TOKEN_ELSE) {
+    return finish_half_choice(parser, &choice, condition, value);
+  }
   if (condition == QUIRE_NO_NODE ||
       !quire_parser_expect(parser, QUIRE_TOKEN_ELSE, "`else` (a choice has two branches)")) {
     return QUIRE_NO_NODE;
   }
   --parser->stack;
-  arrange_choice(parser, &choice);
-  int32_t jump = expr->code_count - 1;
-  int32_t choice_at = jump - (choice.value_code_end - choice.code_begin) - 1;
+  int32_t choice_at = arrange_choice(parser, &choice);
+  int32_t jump = expr->code_count;
+  ++expr->code[choice_at].operand; /* the jump behind the value, too */
+  quire_parser_emit(parser, QUIRE_OP_JUMP, 0, choice.begin, 0);
   int32_t other = quire_parse_choice(parser);
   --parser->nesting;
   if (other == QUIRE_NO_NODE) {
@@ -222,7 +249,8 @@ static quire_parse_result prepare(quire_parser *parser) {
   size_t offset = 0;
   for (;;) {
     quire_token token;
-    const char *fault = quire_token_read(expr->text, expr->length, offset, &token);
+    const char *fault =
+        quire_token_read(expr->text, expr->length, offset, parser->surround != NULL, &token);
     if (fault != NULL) {
       quire_parser_fail(parser, token.begin, "%s", fault);
       return QUIRE_PARSE_FAULT;
@@ -242,17 +270,20 @@ static quire_parse_result prepare(quire_parser *parser) {
   expr->code = quire_arena_array(parser->arena, tokens, sizeof *expr->code);
   expr->literals = quire_arena_array(parser->arena, literals, sizeof *expr->literals);
   expr->refs = quire_arena_array(parser->arena, names, sizeof *expr->refs);
-  bool complete =
-      expr->nodes != NULL && expr->code != NULL && expr->literals != NULL && expr->refs != NULL;
+  expr->macro_calls = quire_arena_array(parser->arena, parser->surround != NULL ? names : 0,
+                                        sizeof *expr->macro_calls);
+  bool complete = expr->nodes != NULL && expr->code != NULL && expr->literals != NULL &&
+                  expr->refs != NULL && expr->macro_calls != NULL;
   return complete ? QUIRE_PARSE_OK : QUIRE_PARSE_MEMORY;
 }
 
 quire_parse_result quire_expr_parse(quire_arena *arena, const char *text, size_t length,
-                                    quire_expr *expr, quire_compile_error *error) {
+                                    const quire_expr_template *surround, quire_expr *expr,
+                                    quire_compile_error *error) {
   memset(expr, 0, sizeof *expr);
   expr->text = text;
   expr->length = length;
-  quire_parser parser = {.expr = expr, .arena = arena, .error = error};
+  quire_parser parser = {.expr = expr, .arena = arena, .surround = surround, .error = error};
   if (length > QUIRE_EXPR_MAX_LENGTH) {
     quire_parser_fail(&parser, QUIRE_EXPR_MAX_LENGTH, "text longer than %d bytes",
                       QUIRE_EXPR_MAX_LENGTH);

@@ -12,9 +12,10 @@ typedef enum quire_parse_result {
 
 /*
  * Fills *expr, all but the meaning of its references: kind is UNKNOWN for operands of `is defined`,
- * DERIVED for all others.
+ * DERIVED for all others. surround NULL: not in a template.
  */
 quire_parse_result quire_expr_parse(quire_arena *arena, const char *text, size_t length,
-                                    quire_expr *expr, quire_compile_error *error);
+                                    const quire_expr_template *surround, quire_expr *expr,
+                                    quire_compile_error *error);
 
 #endif

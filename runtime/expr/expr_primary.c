@@ -30,9 +30,8 @@ static int32_t parse_string(quire_parser *parser) {
              : QUIRE_NO_NODE;
 }
 
-/* { expr "," } up to the closing mark; returns the number of items, or -1. */
-static int parse_items(quire_parser *parser, quire_token_kind close, const char *close_text,
-                       int32_t *first) {
+int quire_parse_items(quire_parser *parser, quire_token_kind close, const char *close_text,
+                      int32_t *first) {
   int count = 0;
   int32_t last = QUIRE_NO_NODE;
   *first = QUIRE_NO_NODE;
@@ -70,7 +69,7 @@ static int32_t parse_list(quire_parser *parser) {
   if (!quire_parser_advance(parser)) {
     return QUIRE_NO_NODE;
   }
-  int count = parse_items(parser, QUIRE_TOKEN_CLOSE_LIST, "`,` or `]`", &first);
+  int count = quire_parse_items(parser, QUIRE_TOKEN_CLOSE_LIST, "`,` or `]`", &first);
   if (count < 0) {
     return QUIRE_NO_NODE;
   }
@@ -79,12 +78,6 @@ static int32_t parse_list(quire_parser *parser) {
   quire_parser_push(parser);
   return quire_parser_add_node(parser, QUIRE_OP_LIST, begin, code_begin, 0, first);
 }
-
-/* A path without the blanks around its dots; cut to the buffer, which no known path fills. */
-typedef struct quire_path {
-  char text[64];
-  size_t length;
-} quire_path;
 
 /* name { "." name } */
 static bool parse_path(quire_parser *parser, quire_path *path) {
@@ -138,11 +131,32 @@ static int32_t parse_has(quire_parser *parser, size_t begin, int32_t code_begin)
       parser, at, "has() looks into `attrs`, `device.limits` or `device.adapterInfo` only");
 }
 
+/* In a template the functions of the device may be called by their longer name. */
+static const quire_function_info *find_function(const quire_parser *parser,
+                                                const quire_path *path) {
+  static const char outer[] = "env.";
+  size_t skipped = sizeof outer - 1;
+  if (parser->surround != NULL && path->length > skipped &&
+      memcmp(path->text, "env.device.", sizeof "env.device." - 1) == 0) {
+    return quire_function_find(path->text + skipped, path->length - skipped);
+  }
+  const quire_function_info *info = quire_function_find(path->text, path->length);
+  bool is_range = info != NULL && info->function == QUIRE_FUNCTION_RANGE;
+  return is_range && parser->surround == NULL ? NULL : info;
+}
+
 static int32_t parse_call(quire_parser *parser, const quire_path *path, size_t begin) {
   int32_t code_begin = parser->expr->code_count;
   int32_t first = QUIRE_NO_NODE;
-  const quire_function_info *info = quire_function_find(path->text, path->length);
+  const quire_function_info *info = find_function(parser, path);
   bool has = same_text(path, "has");
+  if (info == NULL && !has && parser->surround != NULL) {
+    const quire_macro *macro =
+        parser->surround->find_macro(parser->surround->user, path->text, path->length);
+    if (macro != NULL) {
+      return quire_parse_macro_call(parser, macro, begin);
+    }
+  }
   if (info == NULL && !has) {
     return quire_parser_fail(parser, begin, "unknown function `%.*s`", (int)path->length,
                              path->text);
@@ -153,7 +167,7 @@ static int32_t parse_call(quire_parser *parser, const quire_path *path, size_t b
   if (has) {
     return parse_has(parser, begin, code_begin);
   }
-  int count = parse_items(parser, QUIRE_TOKEN_CLOSE, "`,` or `)`", &first);
+  int count = quire_parse_items(parser, QUIRE_TOKEN_CLOSE, "`,` or `)`", &first);
   if (count < 0) {
     return QUIRE_NO_NODE;
   }
@@ -225,6 +239,9 @@ int32_t quire_parse_test(quire_parser *parser) {
   size_t begin = parser->token.begin;
   int32_t code_begin = parser->expr->code_count;
   int32_t operand = parse_primary(parser);
+  if (operand != QUIRE_NO_NODE && parser->surround != NULL) {
+    operand = quire_parse_indices(parser, operand, begin, code_begin);
+  }
   if (operand == QUIRE_NO_NODE || parser->token.kind != QUIRE_TOKEN_IS) {
     return operand;
   }

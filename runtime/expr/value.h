@@ -45,6 +45,12 @@ double quire_value_as_double(const quire_value *value);
 /* "integer", "number", "boolean", "string", "list", "undefined". */
 const char *quire_value_kind_name(quire_value_kind kind);
 
+/*
+ * The output form of templates (section 11). Nothing is written and false returned for Infinity,
+ * NaN and lists.
+ */
+bool quire_value_write(quire_text *text, const quire_value *value);
+
 /* As the plan's JSON has it (9.2): undefined null, {"number": "NaN"}, ... */
 void quire_value_write_json(quire_text *text, const quire_value *value);
 

@@ -265,4 +265,12 @@ int32_t quire_manifest_find_attribute(const quire_manifest *manifest, const char
 int32_t quire_manifest_find_tunable(const quire_manifest *manifest, const char *name);
 int32_t quire_manifest_find_symbol(const quire_manifest *manifest, const char *name);
 
+/*
+ * What a name or path means in the text of a pass, after loading: for templates. As
+ * quire_resolve_function; of device.limits and device.adapterInfo only what the manifest names.
+ */
+const char *quire_manifest_resolve(const quire_manifest *manifest, int32_t variant, size_t pass,
+                                   const char *path, size_t length, bool in_defined,
+                                   quire_ref *ref);
+
 #endif

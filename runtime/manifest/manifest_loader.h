@@ -103,7 +103,8 @@ quire_value quire_json_number(json_t *json);
 
 /* What a text can see. */
 typedef struct quire_scope {
-  quire_loader *loader;
+  const quire_manifest *manifest;
+  quire_loader *loader;                                  /* NULL: the manifest is loaded already */
   const quire_manifest_layer *layers[QUIRE_LAYER_COUNT]; /* NULL: not visible */
   int32_t own_layer;   /* of the derived name whose text it is; -1: a place */
   size_t own_position; /* of that name in its map */

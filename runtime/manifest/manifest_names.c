@@ -65,7 +65,7 @@ int32_t quire_name_list_add(quire_loader *loader, quire_name_list *list, const c
 }
 
 quire_scope quire_scope_kernel(quire_loader *loader) {
-  quire_scope scope = {.loader = loader, .own_layer = -1};
+  quire_scope scope = {.manifest = loader->manifest, .loader = loader, .own_layer = -1};
   scope.layers[QUIRE_LAYER_KERNEL] = &loader->manifest->derive;
   return scope;
 }
@@ -111,7 +111,7 @@ static bool find_derived(const quire_scope *scope, const char *name, size_t leng
 
 bool quire_scope_find(const quire_scope *scope, const char *name, size_t length, quire_ref *ref) {
   if (scope->symbols) {
-    int32_t symbol = find_symbol(scope->loader->manifest, name, length);
+    int32_t symbol = find_symbol(scope->manifest, name, length);
     if (symbol >= 0) {
       ref->kind = QUIRE_REF_SYMBOL;
       ref->index = symbol;
@@ -166,9 +166,9 @@ static int32_t find_key(const quire_manifest *manifest, quire_path_part part) {
   return -1;
 }
 
-static const char *resolve_tensor(const quire_loader *loader, quire_ref_kind kind,
+static const char *resolve_tensor(const quire_scope *scope, quire_ref_kind kind,
                                   const quire_path_part *parts, size_t count, quire_ref *ref) {
-  const quire_manifest *manifest = loader->manifest;
+  const quire_manifest *manifest = scope->manifest;
   ref->kind = kind;
   if (count != (kind == QUIRE_REF_ALIASED ? 3 : 2)) {
     return kind == QUIRE_REF_ALIASED ? "must be aliased.OUTPUT.INPUT" : "too many parts";
@@ -178,7 +178,9 @@ static const char *resolve_tensor(const quire_loader *loader, quire_ref_kind kin
     return "unknown tensor";
   }
   const quire_manifest_key *key = &manifest->keys[ref->index];
-  loader->asked[ref->index] = loader->asked[ref->index] || kind == QUIRE_REF_PRESENT;
+  if (scope->loader != NULL && kind == QUIRE_REF_PRESENT) {
+    scope->loader->asked[ref->index] = true;
+  }
   if (kind == QUIRE_REF_BOUND && (key->input < 0 || key->output < 0)) {
     return "`bound` is for tensors that are updated in place";
   }
@@ -194,9 +196,22 @@ static const char *resolve_tensor(const quire_loader *loader, quire_ref_kind kin
   return NULL;
 }
 
+/* Once a manifest is loaded, its lists of names are what they are. */
+static const char *find_device_name(const quire_manifest *manifest, bool limits,
+                                    const quire_path_part *part, quire_ref *ref) {
+  const char *const *names = limits ? manifest->limits : manifest->adapter_keys;
+  size_t count = limits ? manifest->limit_count : manifest->adapter_key_count;
+  for (size_t i = 0; i < count; ++i) {
+    if (same(names[i], part->text, part->length)) {
+      ref->index = (int32_t)i;
+      return NULL;
+    }
+  }
+  return "the manifest does not name it";
+}
+
 static const char *resolve_device(const quire_scope *scope, const quire_path_part *parts,
                                   size_t count, quire_ref *ref) {
-  quire_loader *loader = scope->loader;
   const quire_path_part *what = &parts[1];
   if (count == 2 && same("backend", what->text, what->length)) {
     ref->kind = QUIRE_REF_BACKEND;
@@ -217,14 +232,18 @@ static const char *resolve_device(const quire_scope *scope, const quire_path_par
     return count < 3 ? "a space by itself is not a value" : "too many parts";
   }
   ref->kind = limits ? QUIRE_REF_LIMIT : QUIRE_REF_ADAPTER;
-  ref->index = quire_name_list_add(loader, limits ? &loader->limits : &loader->adapter_keys,
+  if (scope->loader == NULL) {
+    return find_device_name(scope->manifest, limits, &parts[2], ref);
+  }
+  ref->index = quire_name_list_add(scope->loader,
+                                   limits ? &scope->loader->limits : &scope->loader->adapter_keys,
                                    parts[2].text, parts[2].length);
   return ref->index < 0 ? "too many different limits or adapter properties" : NULL;
 }
 
 static const char *resolve_declared(const quire_scope *scope, const quire_path_part *parts,
                                     quire_ref *ref) {
-  const quire_manifest *manifest = scope->loader->manifest;
+  const quire_manifest *manifest = scope->manifest;
   const quire_path_part *name = &parts[1];
   if (same("attrs", parts[0].text, parts[0].length)) {
     ref->kind = QUIRE_REF_ATTRIBUTE;
@@ -265,7 +284,7 @@ static const char *resolve_path(const quire_scope *scope, const quire_path_part 
   const quire_path_part *space = &parts[0];
   for (size_t i = 0; i < sizeof tensors / sizeof *tensors; ++i) {
     if (same(tensors[i].space, space->text, space->length)) {
-      return resolve_tensor(scope->loader, tensors[i].kind, parts, count, ref);
+      return resolve_tensor(scope, tensors[i].kind, parts, count, ref);
     }
   }
   for (size_t i = 0; i < sizeof declared / sizeof *declared; ++i) {
@@ -300,4 +319,16 @@ const char *quire_scope_resolve(void *user, const char *path, size_t length, boo
   }
   return count == 1 ? resolve_bare(scope, path, length, in_defined, ref)
                     : resolve_path(scope, parts, count, ref);
+}
+
+const char *quire_manifest_resolve(const quire_manifest *manifest, int32_t variant, size_t pass,
+                                   const char *path, size_t length, bool in_defined,
+                                   quire_ref *ref) {
+  const quire_manifest_variant *chosen = &manifest->variants[variant];
+  quire_scope scope = {.manifest = manifest,
+                       .layers = {&manifest->derive, &chosen->derive, &chosen->passes[pass].derive},
+                       .own_layer = -1,
+                       .symbols = true,
+                       .variant_tunables = true};
+  return quire_scope_resolve(&scope, path, length, in_defined, ref);
 }

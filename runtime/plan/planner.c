@@ -63,6 +63,16 @@ static quire_status begin_variant(quire_planning *p, int32_t index) {
   return enter_layer(p, QUIRE_LAYER_VARIANT, &variant->derive);
 }
 
+static bool has_shaders(const quire_manifest *manifest, int32_t index) {
+  const quire_manifest_variant *variant = &manifest->variants[index];
+  for (size_t i = 0; i < variant->pass_count; i++) {
+    if (variant->passes[i].shader != NULL) {
+      return true;
+    }
+  }
+  return false;
+}
+
 /* Runs every step. QUIRE_OK fills *description; else p->refusal tells why (except out of memory).
  */
 static quire_status run_steps(quire_planning *p, quire_plan_description *description) {
@@ -76,7 +86,15 @@ static quire_status run_steps(quire_planning *p, quire_plan_description *descrip
   QUIRE_TRY(quire_planning_check_shapes(p));
   QUIRE_TRY(quire_planning_size_intermediates(p));
   QUIRE_TRY(quire_planning_build_passes(p));
+  const quire_plan_facts *facts = NULL;
+  if (has_shaders(p->manifest, chosen)) {
+    facts = quire_plan_facts_keep(p);
+    if (facts == NULL) {
+      return quire_refuse(p, &(quire_refusal){.status = QUIRE_OUT_OF_MEMORY});
+    }
+  }
   *description = (quire_plan_description){.manifest = p->manifest,
+                                          .facts = facts,
                                           .variant = chosen,
                                           .inputs = p->inputs,
                                           .outputs = p->outputs,

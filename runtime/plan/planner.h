@@ -73,6 +73,9 @@ typedef struct quire_plan_pass {
   int64_t workgroup_bytes; /* if manifest->workgroup_bytes */
 } quire_plan_pass;
 
+/* What expressions over a finished plan may still ask: planner.h's quire_plan_names. */
+typedef struct quire_plan_facts quire_plan_facts;
+
 /* A plan as data. Lives in one arena. inputs and outputs as in the manifest, absent ones included.
  */
 typedef struct quire_plan_description {
@@ -82,6 +85,7 @@ typedef struct quire_plan_description {
   const quire_plan_tensor *outputs;
   const quire_plan_intermediate *intermediates;
   const quire_plan_pass *passes;
+  const quire_plan_facts *facts; /* NULL: all passes are native */
 } quire_plan_description;
 
 /*
@@ -101,6 +105,25 @@ quire_status quire_plan_explain(const quire_manifest *manifest, const quire_requ
                                 const quire_target *target, quire_explain_format format,
                                 const quire_allocator *allocator, quire_text *out,
                                 quire_error *error);
+
+/* ---- names of a finished plan, for templates ---- */
+
+typedef struct quire_plan_names quire_plan_names;
+
+/*
+ * The names that the text of a shader pass sees, evaluated when they are used. They live in
+ * `arena`, and so do the values; the description, and what the target of its planning borrows, must
+ * still be there. A plan's names may be opened by several threads at once, each for itself. NULL:
+ * out of memory.
+ */
+quire_plan_names *quire_plan_names_open(const quire_plan_description *description, size_t pass,
+                                        quire_arena *arena);
+/* Evaluates what quire_manifest_resolve() finds. */
+quire_expr_env *quire_plan_names_env(quire_plan_names *names);
+/* device.limits.NAME and device.adapterInfo.NAME, undefined if unknown. */
+quire_value quire_plan_names_limit(const quire_plan_names *names, const char *name, size_t length);
+quire_value quire_plan_names_adapter(const quire_plan_names *names, const char *name,
+                                     size_t length);
 
 /* ---- requests in JSON (LANGUAGE.md section 7) ---- */
 

@@ -94,6 +94,11 @@ quire_status quire_planning_check_contract(quire_planning *p);
 /* Value of a named scalar; undefined for type NONE. */
 quire_value quire_named_value_read(const quire_named_value *named);
 
+/* ---- plan_names.c ---- */
+
+/* Keeps what templates may ask, in the plan's arena. NULL: out of memory. */
+const quire_plan_facts *quire_plan_facts_keep(const quire_planning *p);
+
 /* ---- target.c ---- */
 
 /* A limit of the device; false if it is unknown. */
