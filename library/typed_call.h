@@ -22,7 +22,7 @@ typedef enum quire_call_kind {
   QUIRE_CALL_KIND_COUNT
 } quire_call_kind;
 
-enum { QUIRE_CALL_MOST_TENSORS = 18, QUIRE_CALL_MOST_ATTRIBUTES = 12, QUIRE_CALL_TEXT_SIZE = 64 };
+enum { QUIRE_CALL_MOST_TENSORS = 24, QUIRE_CALL_MOST_ATTRIBUTES = 12, QUIRE_CALL_TEXT_SIZE = 64 };
 
 /* A quire_tensor member. */
 typedef struct quire_call_tensor {

@@ -15,10 +15,14 @@ static const quire_call_tensor tensors[] = {
     {"head_sink", MEMBER(head_sink), false, -1},
     {"k_scale", MEMBER(k_scale), false, -1},
     {"v_scale", MEMBER(v_scale), false, -1},
+    {"k_scale_cache", MEMBER(k_scale_cache), false, -1},
+    {"v_scale_cache", MEMBER(v_scale_cache), false, -1},
     {"attention_metadata", MEMBER(attention_metadata), false, -1},
     {"output", MEMBER(output), true, -1},
     {"key_cache_out", MEMBER(key_cache_out), true, 3},
     {"value_cache_out", MEMBER(value_cache_out), true, 4},
+    {"k_scale_cache_out", MEMBER(k_scale_cache_out), true, 12},
+    {"v_scale_cache_out", MEMBER(v_scale_cache_out), true, 13},
     {"softmax_lse", MEMBER(softmax_lse), true, -1},
 };
 

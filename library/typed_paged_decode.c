@@ -8,6 +8,8 @@ static const quire_call_tensor tensors[] = {
     {"value_pages", MEMBER(value_pages), false, -1},
     {"page_table", MEMBER(page_table), false, -1},
     {"context_lengths", MEMBER(context_lengths), false, -1},
+    {"key_scales", MEMBER(key_scales), false, -1},
+    {"value_scales", MEMBER(value_scales), false, -1},
     {"head_sink", MEMBER(head_sink), false, -1},
     {"output", MEMBER(output), true, -1},
     {"softmax_lse", MEMBER(softmax_lse), true, -1},

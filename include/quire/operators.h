@@ -42,10 +42,10 @@ extern "C" {
  * divides Hq); D head size; NB blocks of the cache; P rows of a block; MB columns of the block
  * table; E one of float32, float16, bfloat16; C the caches' type: E, or int8 if quantised.
  *
- * Strides: caches any, query, key and value a free row stride; all else dense.
- * Aliasing: without *_cache_out (or where it is the very buffer of the input) the cache is updated
- * in place; a disjoint buffer gets a copy of the whole cache first, and the input stays as it is.
- * Every other overlap with something written is BAD_ALIAS. Rules and formulas:
+ * Strides: caches any (those of scales too), query, key and value a free row stride; all else
+ * dense. Aliasing: without *_cache_out (or where it is the very buffer of the input) the cache is
+ * updated in place; a disjoint buffer gets a copy of the whole cache first, and the input stays as
+ * it is. Every other overlap with something written is BAD_ALIAS. Rules and formulas:
  * docs/paged_attention.md (PA-V1 to PA-V13; section 4, numerics NU-6).
  */
 typedef struct quire_paged_attention_args {
@@ -62,15 +62,20 @@ typedef struct quire_paged_attention_args {
   quire_tensor block_table;                /* int32 [B, MB]: logical to physical block */
   quire_tensor slot_mapping; /* int32 [T], optional: row to write; -1: none. Absent: by table */
   quire_tensor head_sink;    /* E [Hq], optional: one more logit in each head's denominator */
-  quire_tensor k_scale;      /* float32 [1] or [Hkv, 1, D]; with k_quant_type only */
-  quire_tensor v_scale;      /* float32 [1] or [Hkv, 1, D]; with v_quant_type only */
+  quire_tensor k_scale; /* float32 [1] or [Hkv, 1, D]; k_quant_type PER_TENSOR, PER_CHANNEL only */
+  quire_tensor v_scale; /* float32 [1] or [Hkv, 1, D]; v_quant_type PER_TENSOR, PER_CHANNEL only */
+  /* Scales of rows of int8 caches: written with the row. */
+  quire_tensor k_scale_cache;      /* float32 [NB, P, Hkv]; with k_quant_type PER_TOKEN only */
+  quire_tensor v_scale_cache;      /* float32 [NB, P, Hkv]; with v_quant_type PER_TOKEN only */
   quire_tensor attention_metadata; /* int32 [2] or [3], optional: bounds, never part of a result */
 
   /* Outputs. */
-  quire_tensor output;          /* E [T, Hq*D] */
-  quire_tensor key_cache_out;   /* C [NB, P, Hkv, D], optional, only with value_cache_out */
-  quire_tensor value_cache_out; /* C [NB, P, Hkv, D], optional, only with key_cache_out */
-  quire_tensor softmax_lse;     /* float32 [T, Hq], optional: natural log of the denominators */
+  quire_tensor output;            /* E [T, Hq*D] */
+  quire_tensor key_cache_out;     /* C [NB, P, Hkv, D], optional, only with value_cache_out */
+  quire_tensor value_cache_out;   /* C [NB, P, Hkv, D], optional, only with key_cache_out */
+  quire_tensor k_scale_cache_out; /* float32 [NB, P, Hkv]; with k_scale_cache and key_cache_out */
+  quire_tensor v_scale_cache_out; /* float32 [NB, P, Hkv]; with v_scale_cache and value_cache_out */
+  quire_tensor softmax_lse;       /* float32 [T, Hq], optional: natural log of the denominators */
 
   /* Attributes, with their defaults. */
   int64_t num_heads;         /* Hq; must be set */
@@ -79,7 +84,7 @@ typedef struct quire_paged_attention_args {
   int64_t is_causal;         /* 1; 0: every token sees the whole sequence */
   int64_t local_window_size; /* -1; W > 0: the last W keys, the token's own among them */
   float softcap;             /* 0: off; c > 0: c * tanh(score / c) */
-  const char *k_quant_type;  /* "NONE"; "PER_TENSOR" or "PER_CHANNEL": int8 caches */
+  const char *k_quant_type;  /* "NONE"; "PER_TENSOR", "PER_CHANNEL", "PER_TOKEN": int8 caches */
   const char *v_quant_type;  /* "NONE"; as k_quant_type */
 
   /* Execution. */
@@ -176,9 +181,11 @@ QUIRE_API quire_status quire_onnx_linear_attention(quire_device *device,
  * only.
  *
  * Letters: B rows; Hq, Hkv query and key/value heads (Hkv divides Hq); D head size, 1 to 512; C
- * pages; P tokens of a page; MP columns of the page table; E one of float32, float16, bfloat16. A
- * row's bits do not depend on the other rows. Strides: pages any; all else dense. Aliasing: outputs
- * overlap nothing. A batch may hold padding rows: length 0, and a first page that does not exist
+ * pages; P tokens of a page; MP columns of the page table; E one of float32, float16, bfloat16; Dp
+ * the head size of pages: D, and rounded up to a multiple of 4 in int8 pages (what lies behind D is
+ * not read). A row's bits do not depend on the other rows. Strides: pages and scales any; all else
+ * dense. Aliasing: outputs overlap nothing. A batch may hold padding rows: length 0, and a first
+ * page that does not exist
  * (-1); they give zeros. Length 0 in any other row is BAD_VALUE. Rules and formulas:
  * docs/paged_decode.md (PD-V1 to PD-V15; section 4.1, numerics NU-6).
  */
@@ -187,11 +194,13 @@ typedef struct quire_paged_decode_args {
 
   /* Inputs. */
   quire_tensor query;           /* E [B, Hq, D] */
-  quire_tensor key_pages;       /* E [Hkv, C, P, D] */
-  quire_tensor value_pages;     /* E [Hkv, C, P, D] */
+  quire_tensor key_pages;       /* E or int8 [Hkv, C, P, Dp] */
+  quire_tensor value_pages;     /* as key_pages */
   quire_tensor page_table;      /* int32 [B, MP]: logical to physical page */
   quire_tensor context_lengths; /* int32 [B]: tokens of each row, the new one included */
-  quire_tensor head_sink;       /* E [Hq], optional: one more logit in each head's denominator */
+  quire_tensor key_scales;   /* float32 [Hkv, C, P]; with int8 pages only: one a token and head */
+  quire_tensor value_scales; /* float32 [Hkv, C, P]; with int8 pages only */
+  quire_tensor head_sink;    /* E [Hq], optional: one more logit in each head's denominator */
 
   /* Outputs. */
   quire_tensor output;      /* E [B, Hq, D] */

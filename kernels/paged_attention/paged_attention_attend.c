@@ -117,14 +117,16 @@ void quire_attend_open(const quire_pass *pass, quire_attend_call *call,
                        quire_attend_target *target) {
   const quire_attend_uniforms *uniforms = pass->uniforms;
   const quire_view *views = pass->views;
-  const int64_t head_size = views[QUIRE_ATTEND_KEY_CACHE].shape[3];
-  const float default_scale = (float)(1.0 / sqrt((double)head_size));
+  const float default_scale = (float)(1.0 / sqrt((double)uniforms->head_size));
   *call = (quire_attend_call){
       .query = &views[QUIRE_ATTEND_QUERY],
       .key_cache = &views[QUIRE_ATTEND_KEY_CACHE],
       .value_cache = &views[QUIRE_ATTEND_VALUE_CACHE],
       .block_table = &views[QUIRE_ATTEND_BLOCK_TABLE],
       .k_scale = &views[QUIRE_ATTEND_K_SCALE],
+      .k_scale_cache = &views[QUIRE_ATTEND_K_SCALE_CACHE],
+      .v_scale_cache = &views[QUIRE_ATTEND_V_SCALE_CACHE],
+      .head_size = uniforms->head_size,
       .scale = uniforms->scale == 0.0f ? default_scale : uniforms->scale,
       .softcap = uniforms->softcap,
   };
@@ -134,7 +136,7 @@ void quire_attend_open(const quire_pass *pass, quire_attend_call *call,
       .head_sink = &views[QUIRE_ATTEND_HEAD_SINK],
       .v_scale = &views[QUIRE_ATTEND_V_SCALE],
       .heads_per_kv = uniforms->num_heads / views[QUIRE_ATTEND_KEY_CACHE].shape[2],
-      .value_size = views[QUIRE_ATTEND_VALUE_CACHE].shape[3],
+      .value_size = uniforms->value_size,
   };
 }
 

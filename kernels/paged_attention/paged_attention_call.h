@@ -39,13 +39,20 @@ void quire_attend_fold(quire_attend_state *a, const quire_attend_state *b, size_
 void quire_attend_finish(const quire_attend_target *target, int64_t row, int64_t head,
                          int64_t first_column, size_t n, quire_attend_state *state);
 
-/* One call of attend. */
+/*
+ * One call of attend. Scales of an int8 cache are one for all, or one a channel, which the query
+ * meets (k_scale) and the result (target's v_scale); or one a token and head: the key's multiplies
+ * the finished dot product, the value's the weight, each rounded (NU-6).
+ */
 typedef struct quire_attend_call {
   const quire_view *query;
-  const quire_view *key_cache;   /* [blocks, rows of a block, kv heads, head_size] */
-  const quire_view *value_cache; /* [blocks, rows of a block, kv heads, value_size] */
-  const quire_view *block_table; /* [sequences, columns] */
-  const quire_view *k_scale;     /* [1] or [kv heads, 1, head_size], optional */
+  const quire_view *key_cache;     /* [blocks, rows of a block, kv heads, head_size] */
+  const quire_view *value_cache;   /* [blocks, rows of a block, kv heads, value_size] */
+  const quire_view *block_table;   /* [sequences, columns] */
+  const quire_view *k_scale;       /* [1] or [kv heads, 1, head_size], optional */
+  const quire_view *k_scale_cache; /* [blocks, rows of a block, kv heads], optional */
+  const quire_view *v_scale_cache; /* [blocks, rows of a block, kv heads], optional */
+  int64_t head_size;               /* rows of a cache may be longer: padding */
   float scale;
   float softcap; /* 0: none */
 } quire_attend_call;
@@ -76,6 +83,8 @@ enum {
   QUIRE_ATTEND_BLOCK_TABLE,
   QUIRE_ATTEND_K_SCALE,
   QUIRE_ATTEND_V_SCALE,
+  QUIRE_ATTEND_K_SCALE_CACHE,
+  QUIRE_ATTEND_V_SCALE_CACHE,
   QUIRE_ATTEND_HEAD_SINK,
   QUIRE_ATTEND_OUTPUT,
   QUIRE_ATTEND_SOFTMAX_LSE,
@@ -96,7 +105,14 @@ typedef struct quire_attend_uniforms {
   float softcap;
   uint32_t window; /* 0: none */
   uint32_t is_causal;
+  uint32_t head_size;
+  uint32_t value_size;
 } quire_attend_uniforms;
+
+/* Where the scale of a row of a block lies in a cache of scales, of K/V head 0. */
+static inline const float *quire_scale_at(const quire_view *scales, int64_t block, int64_t row) {
+  return (const float *)scales->data + block * scales->stride[0] + row * scales->stride[1];
+}
 
 /* What a pass says. */
 void quire_attend_open(const quire_pass *pass, quire_attend_call *call,

@@ -49,7 +49,7 @@ static bool has_room(const quire_pass *pass, const quire_paged_item *item, int64
 
 static void attend_short(const quire_pass *pass, const quire_paged_item *item) {
   const quire_attend_uniforms *uniforms = pass->uniforms;
-  if (pass->views[QUIRE_ATTEND_KEY_CACHE].shape[3] > DECODE_HEAD_SIZE || item->piece_count == 0 ||
+  if (uniforms->head_size > DECODE_HEAD_SIZE || item->piece_count == 0 ||
       !has_room(pass, item, uniforms->num_heads)) {
     quire_paged_attention_attend_item(pass, item);
     return;

@@ -6,7 +6,7 @@
 
 /* How many heads, rows and members of a group fit in a chunk. */
 static void limit_chunks(decode_walk *walk) {
-  const size_t size = attend_padded((size_t)walk->call.key_cache->shape[3]);
+  const size_t size = attend_padded((size_t)walk->call.head_size);
   const int64_t most = CHUNK_FLOATS / (int64_t)(size + QUIRE_PAGED_TILE);
   const int64_t members = walk->target.heads_per_kv;
   const int64_t rows = walk->item->row_count;
@@ -75,7 +75,7 @@ static vec load_query(quire_dtype dtype, const void *row, size_t at, size_t n) {
 static void scale_query(const decode_walk *walk, int64_t row, int64_t head, float *out,
                         size_t step) {
   const quire_attend_call *call = &walk->call;
-  const size_t size = (size_t)call->key_cache->shape[3];
+  const size_t size = (size_t)call->head_size;
   const size_t at =
       (size_t)((walk->item->first_row + row) * call->query->stride[0]) + (size_t)head * size;
   const float *k_scale = call->k_scale->data;
@@ -115,7 +115,7 @@ static bool same_chunk(const decode_chunk *a, const decode_chunk *b) {
 }
 
 static float *scores_of(decode_walk *walk, const decode_chunk *c) {
-  return walk->room + chunk_queries(c) * attend_padded((size_t)walk->call.key_cache->shape[3]);
+  return walk->room + chunk_queries(c) * attend_padded((size_t)walk->call.head_size);
 }
 
 static void load_queries(decode_walk *walk, const decode_chunk *c) {
@@ -123,7 +123,7 @@ static void load_queries(decode_walk *walk, const decode_chunk *c) {
     return;
   }
   walk->loaded = *c;
-  const size_t stride = attend_padded((size_t)walk->call.key_cache->shape[3]);
+  const size_t stride = attend_padded((size_t)walk->call.head_size);
   const size_t count = chunk_queries(c);
   const size_t per_head = (size_t)(c->row_count * c->members);
   for (size_t i = 0; i < count; ++i) {

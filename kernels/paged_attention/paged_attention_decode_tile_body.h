@@ -86,7 +86,7 @@ static attend_ahead next_pieces(decode_ahead *a, attend_piece pieces[ATTEND_KEYS
 
 static void score_step(decode_walk *walk, const decode_step *step, const decode_step *ahead,
                        const decode_chunk *c) {
-  const size_t size = (size_t)step->cache->shape[3];
+  const size_t size = (size_t)walk->call.head_size;
   const size_t per_head = (size_t)(c->row_count * c->members);
   const ptrdiff_t head_bytes = row_bytes(step->cache, step->cache->stride[2]);
   attend_rows rows = {step->rows, c->first_head * head_bytes, ATTEND_KEYS};
@@ -105,19 +105,43 @@ static void score_step(decode_walk *walk, const decode_step *step, const decode_
 
 enum { TILE_VECS = QUIRE_PAGED_TILE / VEC_LANES };
 
-/* Softcap and mask, in place; the largest score in each lane. */
-static vec mask_scores(const decode_walk *walk, uint64_t mask, float *scores) {
+/* A tile's scales of one K/V head, one after the other. */
+typedef struct decode_scales {
+  int64_t head; /* -1: none yet */
+  float each[QUIRE_PAGED_TILE];
+} decode_scales;
+
+/* Those of `head`; NULL for a cache that has none a token. */
+static const float *scales_of(const quire_view *cache, const float *const *at, uint64_t present,
+                              int64_t head, decode_scales *scales) {
+  if (cache->data == NULL) {
+    return NULL;
+  }
+  if (scales->head != head) {
+    scales->head = head;
+    for (int i = 0; i < QUIRE_PAGED_TILE; ++i) {
+      scales->each[i] = (present >> i & 1) != 0 ? at[i][head * cache->stride[2]] : 1.0f;
+    }
+  }
+  return scales->each;
+}
+
+/* Scales (may be NULL), softcap and mask, in place; the largest score in each lane. */
+static vec mask_scores(const decode_walk *walk, uint64_t mask, const float *scales, float *scores) {
   vec most = vec_set(-INFINITY);
   const float cap = walk->call.softcap;
   for (int i = 0; i < TILE_VECS; ++i) {
     vec score = vec_load(scores + i * VEC_LANES);
+    if (scales != NULL) {
+      score = vec_mul(score, vec_load(scales + i * VEC_LANES));
+    }
     if (cap > 0.0f) {
       score = vec_mul(vec_set(cap), vec_tanh(vec_div(score, vec_set(cap))));
     }
     if (mask != UINT64_MAX) {
       score = vec_select(vec_mask_of_bits(mask >> (i * VEC_LANES)), score, vec_set(-INFINITY));
     }
-    if (cap > 0.0f || mask != UINT64_MAX) {
+    if (cap > 0.0f || mask != UINT64_MAX || scales != NULL) {
       vec_store(scores + i * VEC_LANES, score);
     }
     most = vec_max(most, score);
@@ -131,13 +155,15 @@ static inline vec weights_of(vec x, vec maximum) {
   return vec_select(vec_equal(x, vec_set(-INFINITY)), vec_zero(), w);
 }
 
-/* Turns a query's scores into weights; their sums, lane by lane, up to vec_sum_rows. */
-static vec weigh_scores(float *scores, float maximum) {
+/* Turns a query's scores into weights; their sums, lane by lane, up to vec_sum_rows. What is
+   stored is multiplied by the scales of the values, unless those are NULL. */
+static vec weigh_scores(float *scores, const float *scales, float maximum) {
   const vec m = vec_set(maximum);
   vec w[TILE_VECS];
   for (int i = 0; i < TILE_VECS; ++i) {
     w[i] = weights_of(vec_load(scores + i * VEC_LANES), m);
-    vec_store(scores + i * VEC_LANES, w[i]);
+    const vec kept = scales != NULL ? vec_mul(w[i], vec_load(scales + i * VEC_LANES)) : w[i];
+    vec_store(scores + i * VEC_LANES, kept);
   }
   lanes16 lanes;
   for (int part = 0; part < LANES16_PARTS; ++part) {
@@ -155,12 +181,17 @@ static void weigh_queries(decode_walk *walk, const decode_tile *t, const decode_
   const int count = left < VEC_LANES ? (int)left : VEC_LANES;
   const size_t per_head = (size_t)(c->row_count * c->members);
   float *scores = scores_of(walk, c) + first * QUIRE_PAGED_TILE;
+  decode_scales scales;
+  scales.head = -1;
   vec rows[VEC_LANES];
   for (int i = 0; i < VEC_LANES; ++i) {
     if (i < count) {
       const size_t row = (first + (size_t)i) % per_head / (size_t)c->members;
       const uint64_t mask = t->masks[(size_t)c->first_row + row];
-      rows[i] = mask_scores(walk, mask, scores + i * QUIRE_PAGED_TILE);
+      const int64_t head = c->first_head + (int64_t)((first + (size_t)i) / per_head);
+      const float *of_keys =
+          scales_of(walk->call.k_scale_cache, t->k_scales, t->present, head, &scales);
+      rows[i] = mask_scores(walk, mask, of_keys, scores + i * QUIRE_PAGED_TILE);
     } else {
       rows[i] = vec_zero();
     }
@@ -170,8 +201,13 @@ static void weigh_queries(decode_walk *walk, const decode_tile *t, const decode_
   const vec factor = weights_of(before, maximum);
   vec_store(walk->maximum + first, maximum);
   vec_store(walk->factor + first, factor);
+  scales.head = -1;
   for (int i = 0; i < count; ++i) {
-    rows[i] = weigh_scores(scores + i * QUIRE_PAGED_TILE, walk->maximum[first + (size_t)i]);
+    const int64_t head = c->first_head + (int64_t)((first + (size_t)i) / per_head);
+    const float *of_values =
+        scales_of(walk->call.v_scale_cache, t->v_scales, t->present, head, &scales);
+    rows[i] =
+        weigh_scores(scores + i * QUIRE_PAGED_TILE, of_values, walk->maximum[first + (size_t)i]);
   }
   const vec sums = vec_sum_rows(rows);
   vec_store(walk->sum + first, vec_fma(vec_load(walk->sum + first), factor, sums));
@@ -220,7 +256,7 @@ static int find_runs(const decode_tile *t, const decode_chunk *c, int sub, decod
 
 static void value_step(decode_walk *walk, const decode_tile *t, const decode_step *step,
                        const decode_step *ahead, const decode_chunk *c) {
-  const size_t size = (size_t)step->cache->shape[3];
+  const size_t size = (size_t)walk->target.value_size;
   const size_t per_head = (size_t)(c->row_count * c->members);
   const ptrdiff_t head_bytes = row_bytes(step->cache, step->cache->stride[2]);
   decode_run runs[MOST_RUNS];

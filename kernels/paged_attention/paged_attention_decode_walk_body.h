@@ -13,6 +13,8 @@ typedef struct decode_tile {
   bool alike;                               /* all rows see the same */
   const char *keys[QUIRE_PAGED_TILE];       /* of K/V head 0; for absent keys, some present one */
   const char *values[QUIRE_PAGED_TILE];
+  const float *k_scales[QUIRE_PAGED_TILE]; /* of K/V head 0, if there is one a token and head */
+  const float *v_scales[QUIRE_PAGED_TILE];
 } decode_tile;
 
 /* Queries that are computed together: some heads with all rows, or a part of one head's queries. */
@@ -62,6 +64,18 @@ static inline ptrdiff_t row_bytes(const quire_view *cache, int64_t elements) {
   return (ptrdiff_t)(elements * size);
 }
 
+/* The scales of `count` rows of a block; none for a cache without. */
+static void locate_scales(const quire_view *scales, int64_t block, int64_t row, int64_t count,
+                          const float **at) {
+  if (scales->data == NULL) {
+    return;
+  }
+  const float *scale = quire_scale_at(scales, block, row);
+  for (int64_t i = 0; i < count; ++i, scale += scales->stride[1]) {
+    at[i] = scale;
+  }
+}
+
 /* Finds the rows of keys [first, end) of one tile. */
 static void locate_keys(const decode_walk *walk, int64_t first, int64_t end, decode_tile *t) {
   const quire_view *table = walk->call.block_table;
@@ -89,6 +103,8 @@ static void locate_keys(const decode_walk *walk, int64_t first, int64_t end, dec
         key += key_step;
         value += value_step;
       }
+      locate_scales(walk->call.k_scale_cache, block, row, run, t->k_scales + (at - origin));
+      locate_scales(walk->call.v_scale_cache, block, row, run, t->v_scales + (at - origin));
       t->present |= bits_between(at - origin, at - origin + run);
     }
     at += run;

@@ -1,17 +1,11 @@
 #include "paged_attention_kernels.h"
 
 #include "paged_attention_passes.h"
+#include "registration.h"
 
-/* What an instruction set's implementations have in common. */
-#define AVX2_FEATURES (QUIRE_CPU_AVX2 | QUIRE_CPU_FMA | QUIRE_CPU_F16C)
-#define AVX512_FEATURES \
-  (AVX2_FEATURES | QUIRE_CPU_AVX512F | QUIRE_CPU_AVX512BW | QUIRE_CPU_AVX512VL | QUIRE_CPU_AVX512DQ)
-#define SCALAR .isa = QUIRE_ISA_SCALAR, .priority = 0
-#define AVX2 .isa = QUIRE_ISA_AVX2, .features = AVX2_FEATURES, .priority = 10
-#define AVX512 .isa = QUIRE_ISA_AVX512, .features = AVX512_FEATURES, .priority = 20
-#define NEON .isa = QUIRE_ISA_NEON, .features = QUIRE_CPU_NEON, .priority = 10
-
-#define ATTEND_UNIFORMS "num_heads:u32 scale:f32 softcap:f32 window:u32 is_causal:u32"
+#define ATTEND_UNIFORMS                                                         \
+  "num_heads:u32 scale:f32 softcap:f32 window:u32 is_causal:u32 head_size:u32 " \
+  "value_size:u32"
 #define ATTEND                                                                           \
   .kernel = "paged_attention_attend", .bindings = quire_paged_attention_attend_bindings, \
   .binding_count = QUIRE_ATTEND_BINDING_COUNT, .uniforms = ATTEND_UNIFORMS

@@ -10,8 +10,8 @@
 
 enum {
   QUIRE_SCHEDULE_BINDING_COUNT = 12,
-  QUIRE_SCATTER_BINDING_COUNT = 8,
-  QUIRE_ATTEND_BINDING_COUNT = 18,
+  QUIRE_SCATTER_BINDING_COUNT = 10,
+  QUIRE_ATTEND_BINDING_COUNT = 20,
   QUIRE_MERGE_BINDING_COUNT = 7
 };
 
@@ -24,6 +24,8 @@ enum {
   {"block_table", QUIRE_DTYPE_BIT(QUIRE_INT32)},        \
   {"k_scale", QUIRE_DTYPE_BIT(QUIRE_FLOAT32)},          \
   {"v_scale", QUIRE_DTYPE_BIT(QUIRE_FLOAT32)},          \
+  {"k_scale_cache", QUIRE_DTYPE_BIT(QUIRE_FLOAT32)},    \
+  {"v_scale_cache", QUIRE_DTYPE_BIT(QUIRE_FLOAT32)},    \
   {"head_sink", QUIRE_FLOAT_BITS},                      \
   {"output", QUIRE_FLOAT_BITS},                         \
   {"softmax_lse", QUIRE_DTYPE_BIT(QUIRE_FLOAT32)},      \

@@ -137,7 +137,7 @@ static void attend_head(prefill_walk *walk) {
 void QUIRE_ATTEND_LONG(const quire_pass *pass, const quire_paged_item *item, size_t x) {
   const quire_paged_queue *queue = pass->views[QUIRE_ATTEND_QUEUE].data;
 #ifdef QUIRE_PREFILL_BF16
-  if (pass->views[QUIRE_ATTEND_KEY_CACHE].shape[3] % WORD_ELEMENTS != 0) {
+  if (((const quire_attend_uniforms *)pass->uniforms)->head_size % WORD_ELEMENTS != 0) {
     quire_paged_attention_attend_long_avx512(pass, item, x);
     return;
   }
@@ -154,7 +154,7 @@ void QUIRE_ATTEND_LONG(const quire_pass *pass, const quire_paged_item *item, siz
   quire_attend_open(pass, &walk.call, &walk.target);
   walk.causal = uniforms->is_causal != 0;
   walk.window = uniforms->window;
-  walk.head_size = (size_t)walk.call.key_cache->shape[3];
+  walk.head_size = (size_t)walk.call.head_size;
   walk.value_size = (size_t)walk.target.value_size;
   walk.query_stride = prefill_padded(walk.head_size / WORD_ELEMENTS);
   walk.value_stride = prefill_padded(walk.value_size);

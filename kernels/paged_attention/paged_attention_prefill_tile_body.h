@@ -44,12 +44,16 @@ static void score_tile(prefill_walk *walk, const prefill_tile *t, bool whole) {
 }
 
 /* Finishes a row's scores, and gives the keys that it does not see a score of -inf. The largest. */
-static vec mask_row(const prefill_walk *walk, float *scores, uint64_t visible) {
+static vec mask_row(const prefill_walk *walk, const prefill_tile *t, float *scores,
+                    uint64_t visible) {
   const vec none = vec_set(-INFINITY);
   const vec cap = vec_set(walk->call.softcap);
   vec most = none;
   for (size_t i = 0; i < TILE_VECS; ++i) {
     vec x = finished_score(walk, vec_load(scores + i * VEC_LANES));
+    if (walk->call.k_scale_cache->data != NULL) {
+      x = vec_mul(x, vec_load(t->k_scales + i * VEC_LANES));
+    }
     if (walk->call.softcap > 0.0f) {
       x = vec_mul(cap, vec_tanh(vec_div(x, cap)));
     }
@@ -70,8 +74,9 @@ static inline vec largest_of_row(const float *scores) {
   return most;
 }
 
-/* Scores to weights; returns the lanes of their sum. */
-static inline vec weigh_row(float *scores, float maximum) {
+/* Scores to weights; returns the lanes of their sum. What is stored is multiplied by the scales of
+   the values, unless those are NULL. */
+static inline vec weigh_row(float *scores, const float *scales, float maximum) {
   const vec none = vec_set(-INFINITY);
   const vec m = vec_set(maximum);
   lanes16 lanes;
@@ -82,6 +87,9 @@ static inline vec weigh_row(float *scores, float maximum) {
     vec *lane = &lanes.part[i % LANES16_PARTS];
     *lane = i < LANES16_PARTS ? w[i] : vec_add(*lane, w[i]);
   }
+  for (size_t i = 0; i < TILE_VECS && scales != NULL; ++i) {
+    w[i] = vec_mul(w[i], vec_load(scales + i * VEC_LANES));
+  }
   store_weights(scores, w);
   return lanes16_join(&lanes);
 }
@@ -90,6 +98,9 @@ static inline vec weigh_row(float *scores, float maximum) {
 static void weigh_rows(const prefill_walk *walk, const prefill_tile *t, bool masked, int64_t row,
                        size_t count, prefill_states *states) {
   float *scores = walk->weights + row * QUIRE_PAGED_TILE;
+  const bool finishes =
+      WORD_ELEMENTS != 1 || walk->call.softcap > 0.0f || walk->call.k_scale_cache->data != NULL;
+  const float *scales = walk->call.v_scale_cache->data != NULL ? t->v_scales : NULL;
   vec rows[VEC_LANES];
   for (size_t i = 0; i < VEC_LANES; ++i) {
     rows[i] = vec_set(-INFINITY);
@@ -104,9 +115,8 @@ static void weigh_rows(const prefill_walk *walk, const prefill_tile *t, bool mas
       visible = t->mapped & bits_between(first - t->origin, end - t->origin);
     }
     states->seen[row + (int64_t)i] |= visible != 0;
-    rows[i] = masked || WORD_ELEMENTS != 1 || walk->call.softcap > 0.0f
-                  ? mask_row(walk, scores + i * QUIRE_PAGED_TILE, visible)
-                  : largest_of_row(scores + i * QUIRE_PAGED_TILE);
+    rows[i] = masked || finishes ? mask_row(walk, t, scores + i * QUIRE_PAGED_TILE, visible)
+                                 : largest_of_row(scores + i * QUIRE_PAGED_TILE);
   }
   float *maxima = states->maximum + row;
   const vec before = vec_load_first(maxima, count);
@@ -118,7 +128,7 @@ static void weigh_rows(const prefill_walk *walk, const prefill_tile *t, bool mas
   float lanes[VEC_LANES]; /* a masked store would keep the loads waiting */
   vec_store(lanes, after);
   for (size_t i = 0; i < VEC_LANES; ++i) {
-    rows[i] = i < count ? weigh_row(scores + i * QUIRE_PAGED_TILE, lanes[i]) : vec_zero();
+    rows[i] = i < count ? weigh_row(scores + i * QUIRE_PAGED_TILE, scales, lanes[i]) : vec_zero();
   }
   float *sums = states->sum + row;
   vec_store_first(sums, count, vec_fma(vec_load_first(sums, count), factor, vec_sum_rows(rows)));

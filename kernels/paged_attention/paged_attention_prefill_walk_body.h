@@ -24,6 +24,8 @@ typedef struct prefill_tile {
   uint64_t mapped;
   const char *keys[QUIRE_PAGED_TILE];
   const char *values[QUIRE_PAGED_TILE];
+  float k_scales[QUIRE_PAGED_TILE]; /* where they are one a token and head; 1 for unmapped keys */
+  float v_scales[QUIRE_PAGED_TILE];
 } prefill_tile;
 
 /* States under construction, one for each row of the block. */
@@ -126,6 +128,18 @@ static void row_visible(const prefill_walk *walk, int64_t r, int64_t *first, int
                       first, end);
 }
 
+/* The block's head's scales of `count` rows; none for a cache without. */
+static void load_scales(const prefill_walk *walk, const quire_view *scales, int64_t block,
+                        int64_t row, int64_t count, float *out) {
+  if (scales->data == NULL) {
+    return;
+  }
+  const float *scale = quire_scale_at(scales, block, row) + walk->kv_head * scales->stride[2];
+  for (int64_t i = 0; i < count; ++i, scale += scales->stride[1]) {
+    out[i] = *scale;
+  }
+}
+
 /* Finds the rows of the keys at [origin, origin + 64) that some row of the block sees. */
 static void locate_tile(const prefill_walk *walk, int64_t origin, prefill_tile *t) {
   const quire_view *table = walk->call.block_table;
@@ -141,6 +155,10 @@ static void locate_tile(const prefill_walk *walk, int64_t origin, prefill_tile *
   t->mapped = 0;
   memset((void *)t->keys, 0, sizeof t->keys);
   memset((void *)t->values, 0, sizeof t->values);
+  for (int i = 0; i < QUIRE_PAGED_TILE; ++i) {
+    t->k_scales[i] = 1.0f;
+    t->v_scales[i] = 1.0f;
+  }
   int64_t run = 0;
   for (int64_t at = t->first; at < t->end; at += run) {
     const int64_t column = at / block_size;
@@ -161,6 +179,8 @@ static void locate_tile(const prefill_walk *walk, int64_t origin, prefill_tile *
       t->keys[at - origin + i] = key + i * keys->stride[1] * key_bytes;
       t->values[at - origin + i] = value + i * values->stride[1] * value_bytes;
     }
+    load_scales(walk, walk->call.k_scale_cache, block, row, run, t->k_scales + (at - origin));
+    load_scales(walk, walk->call.v_scale_cache, block, row, run, t->v_scales + (at - origin));
     t->mapped |= bits_between(at - origin, at - origin + run);
   }
 }

@@ -30,8 +30,37 @@ static void quantise_row(quire_dtype dtype, const void *source, const float *sca
   }
 }
 
+/* rint(clamp(x / scale, -127, 127)), NaN gives 0 and has no part in the scale. */
+static float measure_row(quire_dtype dtype, const void *source, int64_t n, int8_t *out) {
+  const size_t bytes = quire_dtype_size(dtype);
+  vec most = vec_zero();
+  for (int64_t d = 0; d < n; d += VEC_LANES) {
+    const size_t count = n - d < VEC_LANES ? (size_t)(n - d) : VEC_LANES;
+    const vec x = vec_load_elements(dtype, (const char *)source + (size_t)d * bytes, count);
+    most = vec_max(most, vec_abs(x));
+  }
+  float lanes[VEC_LANES];
+  vec_store(lanes, most);
+  float largest = 0.0f;
+  for (int i = 0; i < VEC_LANES; ++i) {
+    largest = lanes[i] > largest ? lanes[i] : largest;
+  }
+  const float scale = quire_row_scale(largest);
+  for (int64_t d = 0; d < n; d += VEC_LANES) {
+    const size_t count = n - d < VEC_LANES ? (size_t)(n - d) : VEC_LANES;
+    const vec x = vec_load_elements(dtype, (const char *)source + (size_t)d * bytes, count);
+    vec q = vec_div(x, vec_set(scale));
+    q = vec_select(vec_equal(q, q), q, vec_zero());
+    q = vec_select(vec_less(q, vec_set(-127.0f)), vec_set(-127.0f), q);
+    q = vec_select(vec_less(vec_set(127.0f), q), vec_set(127.0f), q);
+    vec_store_first_i8(out + d, count, q);
+  }
+  return scale;
+}
+
 quire_status QUIRE_SCATTER(const quire_pass *pass, const size_t item[3]) {
-  quire_scatter_items(pass, item[0], quantise_row);
+  static const quire_row_rounding rounding = {quantise_row, measure_row};
+  quire_scatter_items(pass, item[0], &rounding);
   return QUIRE_OK;
 }
 

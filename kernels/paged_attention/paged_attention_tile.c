@@ -7,6 +7,8 @@
 typedef struct tile {
   const char *key_rows[QUIRE_PAGED_TILE];
   const char *value_rows[QUIRE_PAGED_TILE];
+  float k_scales[QUIRE_PAGED_TILE]; /* where they are one a token and head */
+  float v_scales[QUIRE_PAGED_TILE];
   float weights[QUIRE_PAGED_TILE]; /* scores first */
 } tile;
 
@@ -14,6 +16,10 @@ static const char *cache_row(const quire_view *cache, int64_t block, int64_t row
   const int64_t offset =
       block * cache->stride[0] + row * cache->stride[1] + head * cache->stride[2];
   return (const char *)cache->data + offset * (int64_t)quire_dtype_size(cache->dtype);
+}
+
+static float scale_of(const quire_view *scales, int64_t block, int64_t row, int64_t head) {
+  return quire_scale_at(scales, block, row)[head * scales->stride[2]];
 }
 
 /* Finds the rows of keys [first, end) of the tile at tile_first; false if none is mapped. */
@@ -38,6 +44,12 @@ static bool locate_rows(const quire_attend_query *query, int64_t tile_first, int
     const int64_t row = position % block_size;
     t->key_rows[i] = cache_row(keys, block, row, query->kv_head);
     t->value_rows[i] = cache_row(query->call->value_cache, block, row, query->kv_head);
+    if (query->call->k_scale_cache->data != NULL) {
+      t->k_scales[i] = scale_of(query->call->k_scale_cache, block, row, query->kv_head);
+    }
+    if (query->call->v_scale_cache->data != NULL) {
+      t->v_scales[i] = scale_of(query->call->v_scale_cache, block, row, query->kv_head);
+    }
     any = true;
   }
   return any;
@@ -46,7 +58,7 @@ static bool locate_rows(const quire_attend_query *query, int64_t tile_first, int
 /* q'_d = q_d * f_d, f_d = scale, or scale * k_scale_d: each rounded once. */
 static void scale_query(const quire_attend_query *query, int64_t first, size_t n, float *out) {
   const quire_attend_call *call = query->call;
-  const int64_t head_size = call->key_cache->shape[3];
+  const int64_t head_size = call->head_size;
   const int64_t offset = query->row * call->query->stride[0] + query->head * head_size + first;
   const size_t size = quire_dtype_size(call->query->dtype);
   quire_widen_row(call->query->dtype, (const char *)call->query->data + offset * (int64_t)size, n,
@@ -69,7 +81,7 @@ static const char *row_at(const char *row, quire_dtype dtype, int64_t channel) {
 /* Scores by NU-3: 16 lanes a key, carried over the chunks. */
 static void score_lanes(const quire_attend_query *query, tile *t) {
   const quire_view *keys = query->call->key_cache;
-  const int64_t head_size = keys->shape[3];
+  const int64_t head_size = query->call->head_size;
   float lanes[QUIRE_PAGED_TILE][16] = {{0.0f}};
   float q[QUIRE_ATTEND_CHUNK];
   float k[QUIRE_ATTEND_CHUNK];
@@ -95,7 +107,7 @@ static void score_lanes(const quire_attend_query *query, tile *t) {
 /* Scores by NU-8: pieces of 32 channels, each one chain from 0; pieces added ascending. */
 static void score_pieces(const quire_attend_query *query, tile *t) {
   const quire_view *keys = query->call->key_cache;
-  const int64_t head_size = keys->shape[3];
+  const int64_t head_size = query->call->head_size;
   float q[QUIRE_ATTEND_CHUNK];
   float k[QUIRE_ATTEND_CHUNK];
   for (int64_t first = 0; first < head_size; first += QUIRE_ATTEND_CHUNK) {
@@ -114,6 +126,15 @@ static void score_pieces(const quire_attend_query *query, tile *t) {
         }
         t->weights[i] = first == 0 && piece == 0 ? chain : t->weights[i] + chain;
       }
+    }
+  }
+}
+
+/* Scores times the scales of their keys, weights times those of their values. */
+static void scale_tile(const float *scales, tile *t) {
+  for (size_t i = 0; i < QUIRE_PAGED_TILE; ++i) {
+    if (t->key_rows[i] != NULL) {
+      t->weights[i] *= scales[i];
     }
   }
 }
@@ -194,10 +215,16 @@ void quire_attend_keys(const quire_attend_query *query, int64_t first, int64_t e
     } else {
       score_lanes(query, &t);
     }
+    if (query->call->k_scale_cache->data != NULL) {
+      scale_tile(t.k_scales, &t);
+    }
     if (query->call->softcap > 0.0f) {
       cap_scores(query->call->softcap, &t);
     }
     const float factor = fold_weights(&t, &state->softmax);
+    if (query->call->v_scale_cache->data != NULL) {
+      scale_tile(t.v_scales, &t);
+    }
     fold_values(query, &t, factor, first_column, n, state->accumulator);
     state->seen = true;
   }

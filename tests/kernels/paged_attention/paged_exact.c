@@ -40,6 +40,7 @@ static float score(const exact_row *row, int64_t j) {
     }
     x = lane[0];
   }
+  x = row->key_scales != NULL ? x * row->key_scales[j] : x;
   return row->softcap > 0.0f ? row->softcap * quire_tanh(x / row->softcap) : x;
 }
 
@@ -75,6 +76,9 @@ static void fold_tile(const exact_row *row, int64_t tile_first, int64_t first, i
   s->l = fmaf(s->l, a, quire_lane_tree(lane));
   s->m = m;
   s->exists = true;
+  for (int64_t i = 0; i < 64 && row->value_scales != NULL; ++i) {
+    w[i] = seen[i] ? w[i] * row->value_scales[tile_first + i - row->first] : 0.0f;
+  }
   for (int64_t d = 0; d < row->size; ++d) {
     float acc = s->acc[d] * a;
     for (int64_t i = 0; i < 64; ++i) {

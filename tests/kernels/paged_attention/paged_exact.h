@@ -8,11 +8,13 @@
 /*
  * Keys and values of positions [first, end) as f32 rows of `size`, from row 0 on; visible[j] says
  * whether position first + j is mapped. query holds q'. sink NULL: none. v_scale NULL: none, else
- * one factor a channel. piece_length 0: ranges of 512 in groups of 16; else pieces from `first` on.
+ * one factor a channel. key_scales, value_scales NULL: none, else one a position: they multiply
+ * scores and weights. piece_length 0: ranges of 512 in groups of 16; else pieces from `first` on.
  */
 typedef struct exact_row {
   int64_t first, end, size;
   const float *query, *keys, *values, *v_scale, *sink;
+  const float *key_scales, *value_scales;
   const bool *visible;
   float softcap;
   bool gemm_order;

@@ -53,6 +53,16 @@ static quire_view cache_view(const paged_call *call, const void *data) {
   return view;
 }
 
+/* One scale for each row and head of the caches, in their order unless strides say otherwise. */
+static quire_view scale_cache_view(const paged_call *call, const float *data) {
+  const int64_t shape[3] = {call->block_count, call->block_size, call->kv_num_heads};
+  quire_view view = make_view(data, QUIRE_FLOAT32, 3, shape);
+  if (data != NULL && call->scale_stride[2] != 0) {
+    memcpy(view.stride, call->scale_stride, sizeof call->scale_stride);
+  }
+  return view;
+}
+
 static quire_view scale_view(const paged_call *call, const float *data) {
   const int64_t shape[3] = {call->kv_num_heads, 1, call->head_size};
   return call->per_channel ? make_view(data, QUIRE_FLOAT32, 3, shape)
@@ -272,14 +282,16 @@ static quire_view query_view(const paged_call *call) {
 
 static void run_scatter(const paged_call *call, const scratch *s) {
   const int64_t width = call->kv_num_heads * call->head_size;
-  const quire_view views[8] = {query_view(call),
-                               view_2(call->key, call->dtype, call->tokens, width),
-                               view_2(call->value, call->dtype, call->tokens, width),
-                               cache_view(call, call->key_cache),
-                               cache_view(call, call->value_cache),
-                               scale_view(call, call->k_scale),
-                               scale_view(call, call->v_scale),
-                               view_1(s->slots, QUIRE_INT64, call->tokens)};
+  const quire_view views[10] = {query_view(call),
+                                view_2(call->key, call->dtype, call->tokens, width),
+                                view_2(call->value, call->dtype, call->tokens, width),
+                                cache_view(call, call->key_cache),
+                                cache_view(call, call->value_cache),
+                                scale_view(call, call->k_scale),
+                                scale_view(call, call->v_scale),
+                                scale_cache_view(call, call->k_scale_cache),
+                                scale_cache_view(call, call->v_scale_cache),
+                                view_1(s->slots, QUIRE_INT64, call->tokens)};
   const uint32_t num_heads = (uint32_t)call->num_heads;
   const size_t parts = call->scatter_parts == 0 ? 3 : (size_t)call->scatter_parts;
   quire_pass pass = {.views = views, .uniforms = &num_heads, .grid = {parts, 1, 1}};
@@ -290,7 +302,7 @@ static void run_scatter(const paged_call *call, const scratch *s) {
 typedef struct attend_uniforms {
   uint32_t num_heads;
   float scale, softcap;
-  uint32_t window, is_causal;
+  uint32_t window, is_causal, head_size, value_size;
 } attend_uniforms;
 
 static void run_attend(const paged_call *call, const scratch *s) {
@@ -302,13 +314,15 @@ static void run_attend(const paged_call *call, const scratch *s) {
   const quire_view values = view_2(s->values, QUIRE_FLOAT32, s->state_limit, call->head_size);
   const quire_view stats = view_2(s->stats, QUIRE_FLOAT32, s->state_limit, 2);
   const int64_t rows_shape[3] = {s->runner_limit, s->tile_rows, s->row_floats};
-  const quire_view views[18] = {
+  const quire_view views[20] = {
       query_view(call),
       cache_view(call, call->key_cache),
       cache_view(call, call->value_cache),
       view_2(call->table, QUIRE_INT32, call->sequences, call->columns),
       scale_view(call, call->k_scale),
       v_scale,
+      scale_cache_view(call, call->k_scale_cache),
+      scale_cache_view(call, call->v_scale_cache),
       sink,
       output,
       lse,
@@ -321,8 +335,10 @@ static void run_attend(const paged_call *call, const scratch *s) {
       make_view(s->rows, QUIRE_FLOAT32, 3, rows_shape),
       view_2(s->work_values, QUIRE_FLOAT32, s->work_limit, call->head_size),
       view_2(s->work_stats, QUIRE_FLOAT32, s->work_limit, 2)};
-  const attend_uniforms uniforms = {(uint32_t)call->num_heads, call->scale, call->softcap,
-                                    (uint32_t)call->window, !call->non_causal};
+  const attend_uniforms uniforms = {
+      (uint32_t)call->num_heads, call->scale,       call->softcap,
+      (uint32_t)call->window,    !call->non_causal, (uint32_t)call->head_size,
+      (uint32_t)call->head_size};
   quire_pass pass = {
       .views = views, .uniforms = &uniforms, .grid = {s->attend_grid[0], s->attend_grid[1], 1}};
   run_items(call, find_attend(call), &pass);
@@ -355,12 +371,23 @@ quire_status paged_run(paged_call *call, quire_error *error) {
   return status;
 }
 
+/* The scale of a row and head, where there is one for each. */
+static const float *row_scale(const paged_call *call, const float *scales, int64_t block,
+                              int64_t row, int64_t head) {
+  const quire_view view = scale_cache_view(call, scales);
+  return scales + block * view.stride[0] + row * view.stride[1] + head * view.stride[2];
+}
+
 /* Element (row of the cache, head, d), dequantised. */
 static double cache_at(const paged_call *call, const void *cache, const float *scales,
-                       int64_t block, int64_t row, int64_t head, int64_t d) {
+                       const float *scale_cache, int64_t block, int64_t row, int64_t head,
+                       int64_t d) {
   const quire_view view = cache_view(call, cache);
   const int64_t offset = block * view.stride[0] + row * view.stride[1] + head * view.stride[2] + d;
   const double value = (double)quire_load_f32(view.dtype, cache, offset);
+  if (scale_cache != NULL) {
+    return value * (double)*row_scale(call, scale_cache, block, row, head);
+  }
   if (scales == NULL) {
     return value;
   }
@@ -377,7 +404,8 @@ static double score_at(const paged_call *call, int64_t row, int64_t head, int64_
   for (int64_t d = 0; d < call->head_size; ++d) {
     const int64_t at = row * query.stride[0] + head * call->head_size + d;
     sum += (double)quire_load_f32(call->dtype, call->query, at) *
-           cache_at(call, call->key_cache, call->k_scale, block, in_block, kv_head, d);
+           cache_at(call, call->key_cache, call->k_scale, call->k_scale_cache, block, in_block,
+                    kv_head, d);
   }
   sum *= scale;
   return call->softcap > 0.0f ? (double)call->softcap * tanh(sum / (double)call->softcap) : sum;
@@ -409,8 +437,8 @@ static void reference_row(const paged_call *call, int64_t sequence, int64_t row,
     const int32_t block = call->table[sequence * call->columns + j / call->block_size];
     sum += weight;
     for (int64_t d = 0; d < call->head_size; ++d) {
-      output[d] += weight * cache_at(call, call->value_cache, call->v_scale, block,
-                                     j % call->block_size, kv_head, d);
+      output[d] += weight * cache_at(call, call->value_cache, call->v_scale, call->v_scale_cache,
+                                     block, j % call->block_size, kv_head, d);
     }
   }
   for (int64_t d = 0; d < call->head_size && sum != 0.0; ++d) {
@@ -495,6 +523,7 @@ static void exact_at(const paged_call *call, const row_place *place, void *user)
   float *keys = need(count * (size_t)size, sizeof(float));
   float *values = need(count * (size_t)size, sizeof(float));
   float *vectors = need((size_t)size * 3, sizeof(float));
+  float *scales = need(count * 2, sizeof(float));
   bool *visible = need(count, sizeof(bool));
   const int64_t kv_head = place->head / (call->num_heads / call->kv_num_heads);
   for (int64_t j = 0; j < (int64_t)count; ++j) {
@@ -502,12 +531,17 @@ static void exact_at(const paged_call *call, const row_place *place, void *user)
     const int32_t block =
         call->table[place->sequence * call->columns + position / call->block_size];
     visible[j] = block >= 0 && block < call->block_count;
+    if (visible[j] && call->k_scale_cache != NULL) {
+      const int64_t in_block = position % call->block_size;
+      scales[j] = *row_scale(call, call->k_scale_cache, block, in_block, kv_head);
+      scales[(int64_t)count + j] = *row_scale(call, call->v_scale_cache, block, in_block, kv_head);
+    }
     for (int64_t d = 0; visible[j] && d < size; ++d) {
       const int64_t in_block = position % call->block_size;
       keys[j * size + d] =
-          (float)cache_at(call, call->key_cache, NULL, block, in_block, kv_head, d);
+          (float)cache_at(call, call->key_cache, NULL, NULL, block, in_block, kv_head, d);
       values[j * size + d] =
-          (float)cache_at(call, call->value_cache, NULL, block, in_block, kv_head, d);
+          (float)cache_at(call, call->value_cache, NULL, NULL, block, in_block, kv_head, d);
     }
   }
   exact_query(call, place, vectors);
@@ -525,6 +559,8 @@ static void exact_at(const paged_call *call, const row_place *place, void *user)
       .keys = keys,
       .values = values,
       .v_scale = call->v_scale != NULL ? vectors + size : NULL,
+      .key_scales = call->k_scale_cache != NULL ? scales : NULL,
+      .value_scales = call->v_scale_cache != NULL ? scales + count : NULL,
       .sink = call->sink != NULL ? &sink : NULL,
       .visible = visible,
       .softcap = call->softcap,
@@ -538,6 +574,7 @@ static void exact_at(const paged_call *call, const row_place *place, void *user)
   free(keys);
   free(values);
   free(vectors);
+  free(scales);
   free(visible);
 }
 

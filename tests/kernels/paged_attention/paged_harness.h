@@ -28,6 +28,8 @@ typedef struct paged_call {
   int64_t metadata_count;
   const void *sink;
   const float *k_scale, *v_scale;
+  float *k_scale_cache, *v_scale_cache; /* [blocks, rows, heads]: one a token and head */
+  int64_t scale_stride[3];              /* all 0: dense */
   bool per_channel;
   float scale, softcap;
   int64_t window;

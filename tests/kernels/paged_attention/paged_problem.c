@@ -131,6 +131,33 @@ static void build_table(const paged_problem *p, const paged_layout *l, paged_bui
   c->table = table;
 }
 
+/* A scale for each row and head, in the caches' order: NaN until the row is written. */
+static void build_scale_caches(const paged_problem *p, const paged_layout *l, paged_built *b) {
+  paged_call *c = &b->call;
+  const int64_t bytes = c->block_count * p->block_size * p->kv_num_heads * 4;
+  float *keys = take(b, bytes);
+  float *values = take(b, bytes);
+  memset(keys, 0xff, (size_t)bytes);
+  memset(values, 0xff, (size_t)bytes);
+  c->k_scale_cache = p->quantised == 3 ? keys : NULL;
+  c->v_scale_cache = p->quantised == 3 ? values : NULL;
+  c->scale_stride[0] = p->block_size * (l->head_major ? 1 : p->kv_num_heads);
+  c->scale_stride[1] = l->head_major ? 1 : p->kv_num_heads;
+  c->scale_stride[2] = l->head_major ? c->block_count * p->block_size : 1;
+}
+
+/* `row` of the table is the sequence's. */
+static void fill_scale(const paged_call *c, float *scales, int64_t kind, int64_t row,
+                       int64_t sequence, int64_t position, int64_t head) {
+  if (scales == NULL) {
+    return;
+  }
+  const int64_t block = c->table[row * c->columns + position / c->block_size];
+  uint64_t seed = seed_of(kind + KIND_SCALE, sequence, position, head);
+  scales[block * c->scale_stride[0] + position % c->block_size * c->scale_stride[1] +
+         head * c->scale_stride[2]] = (1.5f + paged_random(&seed)) / 127.0f;
+}
+
 /* Cached rows before the first token of the call. */
 static void build_history(const paged_problem *p, const paged_layout *l, paged_built *b) {
   const paged_call *c = &b->call;
@@ -143,6 +170,8 @@ static void build_history(const paged_problem *p, const paged_layout *l, paged_b
                            h * c->cache_stride[2];
         fill_cached(p, KIND_KEY, s, j, h, (char *)c->key_cache + at * size);
         fill_cached(p, KIND_VALUE, s, j, h, (char *)c->value_cache + at * size);
+        fill_scale(c, c->k_scale_cache, KIND_KEY, s - l->first, s, j, h);
+        fill_scale(c, c->v_scale_cache, KIND_VALUE, s - l->first, s, j, h);
       }
     }
   }
@@ -204,6 +233,7 @@ void paged_build(const paged_problem *p, const paged_layout *l, paged_built *b) 
   build_sizes(p, l, b);
   build_caches(p, l, b);
   build_table(p, l, b);
+  build_scale_caches(p, l, b);
   build_history(p, l, b);
   build_new_rows(p, l, b);
   build_lengths(p, l, b);
@@ -216,8 +246,9 @@ void paged_build(const paged_problem *p, const paged_layout *l, paged_built *b) 
   for (int64_t i = 0; i < 2 * p->kv_num_heads * p->head_size; ++i) {
     scales[i] = (1.5f + paged_random(&seed)) / 127.0f;
   }
-  c->k_scale = p->quantised != 0 ? scales : NULL;
-  c->v_scale = p->quantised != 0 ? scales + p->kv_num_heads * p->head_size : NULL;
+  const bool given = p->quantised == 1 || p->quantised == 2;
+  c->k_scale = given ? scales : NULL;
+  c->v_scale = given ? scales + p->kv_num_heads * p->head_size : NULL;
   const int64_t outputs = b->rows * p->num_heads;
   c->output = take(b, outputs * p->head_size * 4);
   c->softmax_lse = take(b, outputs * 4);

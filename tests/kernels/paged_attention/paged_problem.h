@@ -15,7 +15,7 @@ enum { PAGED_MAX_SEQUENCES = 5 };
 typedef struct paged_problem {
   const char *name;
   quire_dtype dtype;
-  int quantised; /* 0: no, 1: per tensor, 2: per channel */
+  int quantised; /* 0: no, 1: per tensor, 2: per channel, 3: per token and head */
   int64_t num_heads, kv_num_heads, head_size, block_size;
   int64_t window;
   float softcap;
@@ -38,7 +38,7 @@ typedef struct paged_layout {
 
 typedef struct paged_built {
   paged_call call;
-  char *memory[14];
+  char *memory[16];
   size_t count;
   int64_t rows;
 } paged_built;

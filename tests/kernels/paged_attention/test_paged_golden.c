@@ -261,6 +261,74 @@ static void test_int8_store(void **state) {
   }
 }
 
+/* X7: a row's own scale beside it, and rows that have none: NaN, zeros, infinity, tiny numbers. */
+static void test_int8_store_per_token(void **state) {
+  (void)state;
+  const float huge = 0x1.fffffep127f;
+  const struct {
+    float row[4];
+    float scale;
+    int8_t stored[4];
+  } rows[] = {
+      {{1, -.3f, .1f, 0}, 0.0078740157f, {127, -38, 13, 0}},
+      {{0, -0.0f, 0, 0}, 1.0f, {0, 0, 0, 0}},
+      {{-254, 1, 3, -5}, 2.0f, {-127, 0, 2, -2}}, /* halves go to even */
+      {{NAN, 127, -63.5f, 62.5f}, 1.0f, {0, 127, -64, 62}},
+      {{INFINITY, 1, -INFINITY, 0}, INFINITY, {0, 0, 0, 0}},
+      {{huge, -huge, 0, 1}, huge / 127.0f, {127, -127, 0, 0}},
+      {{0x1p-149f, 0, 0, 0}, 1.0f, {0, 0, 0, 0}}, /* its scale would be 0 */
+      {{NAN, NAN, NAN, NAN}, 1.0f, {0, 0, 0, 0}},
+  };
+  static const quire_isa sets[] = {QUIRE_ISA_SCALAR, QUIRE_ISA_AVX2, QUIRE_ISA_AVX512,
+                                   QUIRE_ISA_NEON};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows * 4; ++i) {
+    const size_t r = i / 4;
+    if (!paged_has_isa(sets[i % 4])) {
+      continue;
+    }
+    float key[4];
+    float value[4] = {0.5f, 0, 0, 0};
+    float query[4] = {0, 0, 0, 0};
+    memcpy(key, rows[r].row, sizeof key);
+    int8_t caches[2][4] = {{99, 99, 99, 99}, {99, 99, 99, 99}};
+    float scales[2] = {NAN, NAN};
+    float output[4];
+    const int32_t lengths[2] = {0, 1};
+    const int32_t zero = 0;
+    paged_call c = {.dtype = QUIRE_FLOAT32,
+                    .cache_dtype = QUIRE_INT8,
+                    .isa = sets[i % 4],
+                    .tokens = 1,
+                    .sequences = 1,
+                    .num_heads = 1,
+                    .kv_num_heads = 1,
+                    .head_size = 4,
+                    .block_count = 1,
+                    .block_size = 1,
+                    .columns = 1,
+                    .query = query,
+                    .key = key,
+                    .value = value,
+                    .key_cache = caches[0],
+                    .value_cache = caches[1],
+                    .k_scale_cache = &scales[0],
+                    .v_scale_cache = &scales[1],
+                    .cumulative = lengths,
+                    .past = &zero,
+                    .table = &zero,
+                    .output = output};
+    c.state_limit = c.extra_items = c.runners = -1;
+    assert_int_equal(paged_run(&c, NULL), QUIRE_OK);
+    assert_memory_equal(caches[0], rows[r].stored, 4);
+    assert_memory_equal(&scales[0], &rows[r].scale, sizeof(float));
+    assert_true(scales[1] == 0.5f / 127.0f && caches[1][0] == 127);
+    /* The only key's value row, read back. */
+    if (r < 3) {
+      assert_true(output[0] == 127.0f * (0.5f / 127.0f) && output[1] == 0.0f);
+    }
+  }
+}
+
 typedef struct refusal {
   const char *name;
   int32_t cumulative[3], past[2], slots[3], metadata[2];
@@ -323,6 +391,7 @@ int main(void) {
       cmocka_unit_test(test_sink_alone),
       cmocka_unit_test(test_single_key_zero),
       cmocka_unit_test(test_int8_store),
+      cmocka_unit_test(test_int8_store_per_token),
       cmocka_unit_test(test_refusals),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,7 +25,7 @@ static int64_t choose(uint64_t *seed, const int64_t *choices, size_t n) {
 static paged_problem random_problem(uint64_t *seed) {
   paged_problem p = {.name = "random"};
   p.dtype = (quire_dtype)CHOOSE(seed, QUIRE_FLOAT32, QUIRE_FLOAT16, QUIRE_BFLOAT16);
-  p.quantised = (int)CHOOSE(seed, 0, 0, 1, 2);
+  p.quantised = (int)CHOOSE(seed, 0, 0, 1, 2, 3);
   p.kv_num_heads = CHOOSE(seed, 1, 2, 3, 8);
   const int64_t members = CHOOSE(seed, 1, 2, 3, 4, 4, 5, 7, 8, 16, 71);
   p.num_heads = p.kv_num_heads * (members > 8 && p.kv_num_heads > 2 ? 4 : members);
@@ -105,6 +105,13 @@ static void test_instruction_sets(void **state) {
       got.call.softmax_lse = with_lse ? got.call.softmax_lse : NULL;
       got.call.reverse = i % 2 == 0;
       assert_int_equal(paged_run(&got.call, NULL), QUIRE_OK);
+      if (p.quantised == 3) {
+        const int64_t scales = want.call.block_count * p.block_size * p.kv_num_heads * 4;
+        expect_same(i, &p, "k_scale_cache", (int)sets[j], want.call.k_scale_cache,
+                    got.call.k_scale_cache, scales);
+        expect_same(i, &p, "v_scale_cache", (int)sets[j], want.call.v_scale_cache,
+                    got.call.v_scale_cache, scales);
+      }
       const int64_t outputs = want.rows * p.num_heads;
       expect_same(i, &p, "key_cache", (int)sets[j], want.call.key_cache, got.call.key_cache,
                   cache_bytes(&want.call));

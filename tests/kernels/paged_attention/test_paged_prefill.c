@@ -38,7 +38,7 @@ static paged_problem random_problem(uint64_t *seed) {
   memset(&p, 0, sizeof p);
   p.name = "random";
   p.dtype = dtypes[draw(seed, 0, 2)];
-  p.quantised = one_in(seed, 3) ? (int)draw(seed, 1, 2) : 0;
+  p.quantised = one_in(seed, 3) ? (int)draw(seed, 1, 3) : 0;
   p.kv_num_heads = draw(seed, 1, 2);
   p.num_heads = p.kv_num_heads * groups[draw(seed, 0, 8)];
   p.head_size = one_in(seed, 20) ? draw(seed, 200, 300) : sizes[draw(seed, 0, 16)];
@@ -91,7 +91,7 @@ static void spoil(uint64_t *seed, const paged_problem *p, paged_built *b) {
   const size_t size = quire_dtype_size(p->dtype);
   static const float specials[] = {0.0f, -0.0f, 1e-41f, -3e-40f, 6e4f, -6e4f, 1e-7f};
   const int64_t kinds = one_in(seed, 2) ? 4 : 7;
-  char *query = (char *)b->memory[4];
+  char *query = (char *)b->memory[6];
   for (int64_t i = 0; i < count / 7; ++i) {
     const int64_t at = draw(seed, 0, count - 1);
     quire_narrow_row(p->dtype, &specials[draw(seed, 0, kinds - 1)], 1, query + (size_t)at * size);
@@ -104,7 +104,7 @@ static void run(const paged_problem *p, const paged_layout *l, quire_isa isa, ui
   uint64_t choice = seed + 99;
   const bool spoiled = one_in(&choice, 4);
   if (spoiled) {
-    assert_ptr_equal(b->memory[4], b->call.query);
+    assert_ptr_equal(b->memory[6], b->call.query);
     spoil(&choice, p, b);
   }
   b->call.isa = isa;
