@@ -73,8 +73,13 @@ static OrtStatus *read_value(const reading *r, const OrtOpAttr *attribute, const
   }
 }
 
-/* An attribute that came after this version of Quire: at zero it means what was before it. */
-static bool is_zero(const quire_named_value *value) {
+/* True if an attribute that Quire lacks says nothing: one that came later means at zero what was
+   before it. */
+static bool is_neutral(const quire_ort_neutral *neutral, const char *name,
+                       const quire_named_value *value) {
+  if (neutral->name != NULL && strcmp(neutral->name, name) == 0) {
+    return value->type == QUIRE_VALUE_TYPE_INT && value->i == neutral->value;
+  }
   switch (value->type) {
     case QUIRE_VALUE_TYPE_INT:
       return value->i == 0;
@@ -94,10 +99,11 @@ static OrtStatus *read_attribute(const reading *r, const OrtOpAttr *attribute) {
   QUIRE_ORT_TRY(read_value(r, attribute, name, text, &value));
   value.name = declared_name(r->binding->op, name);
   if (value.name == NULL) {
-    return is_zero(&value) ? NULL
-                           : quire_ort_refuse(r->runtime, r->label, ORT_NOT_IMPLEMENTED,
-                                              "%s: is set, and Quire %s does not know it", name,
-                                              quire_version());
+    return is_neutral(&r->binding->kind->neutral, name, &value)
+               ? NULL
+               : quire_ort_refuse(r->runtime, r->label, ORT_NOT_IMPLEMENTED,
+                                  "%s: is set, and Quire %s does not know it", name,
+                                  quire_version());
   }
   if (form->attribute_count == QUIRE_ORT_MOST_ATTRIBUTES ||
       (value.s != NULL && form->text_count == QUIRE_ORT_MOST_TEXTS)) {

@@ -3,7 +3,6 @@
 #include <limits.h>
 #include <string.h>
 
-/* clang-format off: a table */
 static const quire_ort_kind kinds[QUIRE_ORT_KINDS] = {
     {
         .domain = "com.microsoft",
@@ -52,6 +51,7 @@ static const quire_ort_kind kinds[QUIRE_ORT_KINDS] = {
         .outputs = {"output", "present_state"},
         .alias_output = "present_state",
         .alias_input = "past_state",
+        .neutral = {"state_channels_last", -1}, /* the layout that channels_last says */
         .fallback = QUIRE_ORT_FALLBACK_FLOAT32,
     },
     {
@@ -67,7 +67,6 @@ static const quire_ort_kind kinds[QUIRE_ORT_KINDS] = {
         .fallback = QUIRE_ORT_FALLBACK_ALWAYS,
     },
 };
-/* clang-format on */
 
 static int32_t position(const char *const *names, size_t count, const char *name) {
   for (size_t i = 0; name != NULL && i < count; i++) {

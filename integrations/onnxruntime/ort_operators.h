@@ -20,6 +20,12 @@ typedef enum quire_ort_fallback {
   QUIRE_ORT_FALLBACK_ALWAYS   /* the operator is defined as a function of others */
 } quire_ort_fallback;
 
+/* An attribute that is there for other devices, and the value with which it says nothing. */
+typedef struct quire_ort_neutral {
+  const char *name;
+  int64_t value;
+} quire_ort_neutral;
+
 /* An operator as models name it. */
 typedef struct quire_ort_kind {
   const char *domain;
@@ -32,6 +38,7 @@ typedef struct quire_ort_kind {
   /* An output that may be the very buffer of an input, although the operator writes it as a whole;
      NULL: none. */
   const char *alias_output, *alias_input;
+  quire_ort_neutral neutral; /* of the attributes that Quire's operator lacks; others: at zero */
   quire_ort_fallback fallback;
 } quire_ort_kind;
 
