@@ -2,6 +2,7 @@
 #include "call_cache.h"
 #include "context_object.h"
 #include "error.h"
+#include "quire/webgpu.h"
 
 quire_status quire_device_open(quire_context *context, const char *name,
                                const quire_device_options *options, quire_device **device,
@@ -23,4 +24,24 @@ quire_status quire_device_open(quire_context *context, const char *name,
   }
   *device = opened;
   return QUIRE_OK;
+}
+
+quire_status quire_webgpu_device_open(quire_context *context,
+                                      const quire_device_options *device_options,
+                                      const quire_webgpu_options *options, quire_device **device,
+                                      quire_error *error) {
+  quire_device_options own;
+  quire_device_options_init(&own);
+  if (device_options != NULL) {
+    if (device_options->struct_size < sizeof own) {
+      return quire_fail(error, QUIRE_BAD_REQUEST, NULL, "device_options",
+                        "struct_size is %zu, quire_device_options has %zu bytes",
+                        device_options->struct_size, sizeof own);
+    }
+    own = *device_options;
+  }
+  if (options != NULL) {
+    own.webgpu = options;
+  }
+  return quire_device_open(context, "webgpu", &own, device, error);
 }

@@ -36,6 +36,8 @@ typedef enum quire_isa {
   QUIRE_ISA_NEON = 4
 } quire_isa;
 
+struct quire_webgpu_options; /* quire/webgpu.h */
+
 typedef struct quire_device_options {
   size_t struct_size;
   size_t threads; /* size of the device's own pool; 0: one per processor in use */
@@ -43,6 +45,7 @@ typedef struct quire_device_options {
       *executor;          /* copied; used instead of a pool of the device's own; may be NULL */
   quire_isa isa;          /* CPU: BAD_REQUEST if this build or machine does not have it */
   size_t plan_cache_size; /* plans kept by typed calls, least recently used; 0: 256 */
+  const struct quire_webgpu_options *webgpu; /* WebGPU: more options; NULL: their defaults */
 } quire_device_options;
 
 QUIRE_API void quire_device_options_init(quire_device_options *options);
@@ -54,9 +57,10 @@ QUIRE_API void quire_device_options_init(quire_device_options *options);
 typedef struct quire_device quire_device;
 
 /*
- * Opens a device: "cpu". options may be NULL. On success *device is the caller's, to be released
- * with quire_device_release(); on failure it is NULL. Statuses: NOT_FOUND (no such device in this
- * build), BAD_REQUEST (options), DEVICE (it does not start), OUT_OF_MEMORY.
+ * Opens a device: "cpu", or "webgpu" in builds that have it. options may be NULL. On success
+ * *device is the caller's, to be released with quire_device_release(); on failure it is NULL.
+ * Statuses: NOT_FOUND (no such device in this build, no library or adapter for it), BAD_REQUEST
+ * (options), DEVICE (it does not start), OUT_OF_MEMORY.
  */
 QUIRE_API quire_status quire_device_open(quire_context *context, const char *name,
                                          const quire_device_options *options, quire_device **device,

@@ -86,6 +86,11 @@ QUIRE_API const char *quire_plan_variant(const quire_plan *plan);
  */
 QUIRE_API quire_status quire_plan_slot(const quire_plan *plan, size_t slot, quire_tensor *form);
 
+/* Bytes of the slot's dense tensor in memory of the plan's device: what a buffer for it must have
+   at least. On WebGPU a multiple of 4, and more than its elements where the manifest stores them
+   wider. 0: absent, without elements, or out of range. */
+QUIRE_API uint64_t quire_plan_slot_bytes(const quire_plan *plan, size_t slot);
+
 /* What a plan needs to run. */
 typedef struct quire_workspace_need {
   size_t bytes;
@@ -132,10 +137,15 @@ enum {
   QUIRE_RUN_CHECK_VALUES = 4 /* devices: read lengths back and check them; a CPU always does */
 };
 
+struct WGPUCommandEncoderImpl; /* webgpu.h's WGPUCommandEncoder points to it */
+
 typedef struct quire_run_options {
   size_t struct_size;
   const quire_executor *executor; /* threads for this call; NULL: the device's */
   uint32_t flags;
+  /* WebGPU: the call is only recorded into this encoder, as one compute pass (after copies where
+     an in-place tensor has a buffer of its own); the caller submits. NULL: submit and wait. */
+  struct WGPUCommandEncoderImpl *encoder;
 } quire_run_options;
 
 QUIRE_API void quire_run_options_init(quire_run_options *options);
@@ -155,7 +165,8 @@ QUIRE_API quire_status quire_plan_prepare(quire_plan *plan, const quire_tensor *
  * Computes. Without QUIRE_RUN_PREPARED it prepares first. Either all checks pass, or nothing is
  * written. The output side of an in-place tensor may be left empty (data NULL: in place), equal to
  * its input (in place) or a disjoint buffer (copied first). options may be NULL.
- * Statuses: as quire_plan_prepare(), DEVICE.
+ * Statuses: as quire_plan_prepare(), DEVICE, UNSUPPORTED (WebGPU: a buffer that a pass reads and
+ * writes under two names).
  */
 QUIRE_API quire_status quire_plan_run(quire_plan *plan, const quire_tensor *tensors,
                                       size_t tensor_count, quire_workspace *workspace,

@@ -2,6 +2,7 @@
 #ifndef QUIRE_QUIRE_H
 #define QUIRE_QUIRE_H
 
+#include "quire/buffer.h"
 #include "quire/context.h"
 #include "quire/device.h"
 #include "quire/export.h"
@@ -10,5 +11,6 @@
 #include "quire/serving.h"
 #include "quire/status.h"
 #include "quire/tensor.h"
+#include "quire/webgpu.h"
 
 #endif

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "planner.h"
+#include "quire/buffer.h"
 #include "quire/device.h"
 #include "quire/plan.h"
 
@@ -39,6 +40,7 @@ typedef struct quire_backend quire_backend;
 /* Functions of a backend. All are thread-safe unless said otherwise. */
 struct quire_backend {
   const char *name; /* "cpu" */
+  bool host_memory; /* the data of tensors and workspaces is host memory */
   quire_status (*open)(quire_device *device, const quire_device_options *options,
                        quire_error *error);
   void (*close)(quire_device *device);
@@ -59,9 +61,29 @@ struct quire_backend {
   quire_status (*run_items)(quire_plan *plan, size_t pass, size_t first, size_t last,
                             const quire_tensor *tensors, quire_workspace *workspace,
                             quire_error *error);
+  /*
+   * Without host memory: what can be checked about the memory of one tensor that has elements and
+   * data, and about all tensors of a run together, besides overlaps.
+   */
+  quire_status (*check_tensor)(const quire_plan *plan, size_t slot, const quire_tensor *tensor,
+                               quire_error *error);
+  quire_status (*check_tensors)(const quire_plan *plan, const quire_tensor *tensors,
+                                quire_error *error);
+  void (*workspace_release)(quire_workspace *workspace); /* NULL: nothing to release */
+  /* quire/buffer.h; the arguments are not NULL. */
+  quire_status (*buffer_create)(quire_device *device, uint64_t bytes, void **buffer,
+                                quire_error *error);
+  void (*buffer_destroy)(quire_device *device, void *buffer);
+  quire_status (*buffer_write)(quire_device *device, void *buffer, uint64_t offset,
+                               const void *data, uint64_t bytes, quire_error *error);
+  quire_status (*buffer_read)(quire_device *device, void *buffer, uint64_t offset, void *data,
+                              uint64_t bytes, quire_error *error);
+  quire_status (*buffer_copy)(quire_device *device, const quire_buffer_copy_range *ranges,
+                              size_t count, quire_error *error);
 };
 
 extern const quire_backend quire_backend_cpu;
+extern const quire_backend quire_backend_webgpu; /* with QUIRE_WITH_WEBGPU */
 
 struct quire_device {
   atomic_size_t references;
@@ -94,8 +116,9 @@ typedef struct quire_form {
   bool dense;
   bool scheduled; /* a pure input of integers that the schedule pass reads */
   int64_t elements;
-  int64_t low,
-      high; /* bytes from element (0, 0, ...) to the first and behind the last byte in use */
+  /* Bytes from element (0, 0, ...) to the first and behind the last byte in use. Without host
+     memory: 0, and what a dense tensor takes in a buffer of the device. */
+  int64_t low, high;
 } quire_form;
 
 struct quire_plan {
@@ -108,7 +131,8 @@ struct quire_plan {
   const quire_form *forms; /* one per slot */
   size_t slot_count;
   quire_workspace_need need;
-  const size_t *offsets; /* of intermediates in the workspace */
+  const size_t *offsets; /* of intermediates in the workspace's memory */
+  size_t step_bytes;     /* of those that live from prepare to the runs: they come first */
   uint64_t serial;       /* unique in its owner, from 1: what a workspace remembers */
   void *backend_data;
 };
@@ -124,13 +148,14 @@ void quire_workspace_disown(quire_workspace *workspace);
 struct quire_workspace {
   quire_device *device;
   bool borrows_device;
-  unsigned char *memory; /* aligned to 64 */
+  unsigned char *memory; /* host memory, aligned to 64 */
   size_t bytes;
   bool owned;
   uint64_t plan_serial; /* plan of the last call; 0: none */
   bool prepared;        /* a prepare of that plan succeeded */
   uint32_t prepared_flags;
   quire_workspace_counters counters;
+  void *backend_data; /* NULL until the backend needs it */
 };
 
 #endif

@@ -3,7 +3,12 @@
 #include "backend.h"
 #include "error.h"
 
-static const quire_backend *const backends[] = {&quire_backend_cpu};
+static const quire_backend *const backends[] = {
+    &quire_backend_cpu,
+#ifdef QUIRE_WITH_WEBGPU
+    &quire_backend_webgpu,
+#endif
+};
 enum { BACKEND_COUNT = sizeof(backends) / sizeof(backends[0]) };
 
 const char *quire_device_name(size_t index) {

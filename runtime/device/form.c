@@ -4,6 +4,7 @@
 
 #include "checked.h"
 #include "error.h"
+#include "planning.h"
 
 bool quire_form_measure(quire_form *form) {
   int64_t size = (int64_t)quire_dtype_size(form->dtype);
@@ -170,6 +171,30 @@ static void fill_output(quire_form *form, const quire_plan *plan, size_t index) 
   }
 }
 
+/* Bytes of a dense tensor in a buffer of the device, which is no host memory. */
+static bool measure_buffer(quire_form *form, const quire_plan *plan, size_t slot) {
+  const quire_manifest *manifest = plan->description.manifest;
+  const quire_manifest_tensor *side = slot < manifest->input_count
+                                          ? &manifest->inputs[slot]
+                                          : &manifest->outputs[slot - manifest->input_count];
+  const int32_t input = manifest->keys[side->key_index].input;
+  side = input >= 0 ? &manifest->inputs[input] : side; /* says how the tensor is stored */
+  int64_t bytes = 0;
+  if (!quire_wgsl_bytes(side->storage != QUIRE_DTYPE_NONE ? side->storage : form->dtype,
+                        side->packed8, form->elements, &bytes) ||
+      !quire_add_i64(bytes, 3, &bytes)) {
+    return false;
+  }
+  form->low = 0;
+  form->high = bytes / 4 * 4;
+  return true;
+}
+
+static bool measure(quire_form *form, const quire_plan *plan, size_t slot) {
+  return quire_form_measure(form) &&
+         (plan->device->backend->host_memory || measure_buffer(form, plan, slot));
+}
+
 static bool is_integer(quire_dtype dtype) {
   return dtype >= QUIRE_INT8 && dtype <= QUIRE_BOOL;
 }
@@ -220,7 +245,7 @@ quire_status quire_forms_build(quire_plan *plan, quire_error *error) {
     } else {
       fill_output(&forms[i], plan, i - manifest->input_count);
     }
-    if (forms[i].present && !quire_form_measure(&forms[i])) {
+    if (forms[i].present && !measure(&forms[i], plan, i)) {
       return quire_fail(error, QUIRE_LIMIT, manifest->rules[QUIRE_RULE_LIMIT], forms[i].name,
                         "its bytes exceed 64 bits");
     }

@@ -46,7 +46,9 @@ static quire_status lay_out(quire_plan *plan, quire_error *error) {
     return quire_fail_memory(error);
   }
   size_t bytes = 0;
-  if (!place(plan, true, offsets, &bytes) || !place(plan, false, offsets, &bytes)) {
+  bool fits = place(plan, true, offsets, &bytes);
+  plan->step_bytes = bytes;
+  if (!fits || !place(plan, false, offsets, &bytes)) {
     return quire_fail(error, QUIRE_LIMIT, plan->description.manifest->rules[QUIRE_RULE_LIMIT],
                       "workspace", "its bytes exceed %d bits", (int)(sizeof(size_t) * 8));
   }
@@ -171,6 +173,14 @@ quire_status quire_plan_slot(const quire_plan *plan, size_t slot, quire_tensor *
     form->strides = own->dense ? NULL : own->strides;
   }
   return QUIRE_OK;
+}
+
+uint64_t quire_plan_slot_bytes(const quire_plan *plan, size_t slot) {
+  if (plan == NULL || slot >= plan->slot_count || !plan->forms[slot].present) {
+    return 0;
+  }
+  const quire_form *form = &plan->forms[slot];
+  return (uint64_t)form->high - (uint64_t)form->low;
 }
 
 void quire_plan_workspace(const quire_plan *plan, quire_workspace_need *need) {

@@ -13,6 +13,19 @@ void quire_run_options_init(quire_run_options *options) {
   options->struct_size = sizeof(*options);
 }
 
+static quire_status check_encoder(const quire_plan *plan, const quire_run_options *options,
+                                  quire_error *error) {
+  if (plan->device->backend->host_memory) {
+    return quire_fail(error, QUIRE_BAD_REQUEST, NULL, "options",
+                      "an encoder is given, and the device is \"%s\"", plan->device->backend->name);
+  }
+  if ((options->flags & QUIRE_RUN_CHECK_VALUES) != 0) {
+    return quire_fail(error, QUIRE_BAD_REQUEST, NULL, "options",
+                      "values cannot be checked while a call is only recorded");
+  }
+  return QUIRE_OK;
+}
+
 quire_status quire_check_call(const quire_plan *plan, const quire_workspace *workspace,
                               const quire_run_options *options, quire_run_options *out,
                               quire_error *error) {
@@ -43,6 +56,9 @@ quire_status quire_check_call(const quire_plan *plan, const quire_workspace *wor
     return quire_fail(error, QUIRE_BAD_REQUEST, NULL, "options",
                       "the executor's parallel_for is NULL");
   }
+  if (options->encoder != NULL) {
+    QUIRE_TRY(check_encoder(plan, options, error));
+  }
   *out = *options;
   return QUIRE_OK;
 }
@@ -56,12 +72,20 @@ quire_status quire_check_prepared(const quire_plan *plan, const quire_workspace 
   return QUIRE_OK;
 }
 
+/* Of the plan, how many bytes lie in host memory in this call. */
+static size_t host_bytes(const quire_plan *plan, const quire_run_options *options) {
+  if (plan->device->backend->host_memory) {
+    return plan->need.bytes;
+  }
+  return (options->flags & QUIRE_RUN_CHECK_VALUES) != 0 ? plan->step_bytes : 0;
+}
+
 quire_status quire_prepare_checked(quire_plan *plan, const quire_tensor *tensors,
                                    quire_workspace *workspace, const quire_run_options *options,
                                    quire_error *error) {
   workspace->prepared = false;
   quire_workspace_hold hold;
-  QUIRE_TRY(quire_workspace_reserve(workspace, plan->need.bytes, &hold, error));
+  QUIRE_TRY(quire_workspace_reserve(workspace, host_bytes(plan, options), &hold, error));
   quire_status status = plan->device->backend->prepare(plan, tensors, workspace, options, error);
   if (status != QUIRE_OK) {
     quire_workspace_revert(workspace, &hold);

@@ -5,9 +5,18 @@
 #include "error.h"
 #include "form.h"
 
-/* Address of element (0, 0, ...) of a checked tensor. */
-static uintptr_t address_of(const quire_tensor *tensor) {
-  return (uintptr_t)tensor->data + (uintptr_t)tensor->byte_offset;
+static bool is_host(const quire_plan *plan) {
+  return plan->device->backend->host_memory;
+}
+
+/* Address of element (0, 0, ...) of a checked tensor; of a device, its place in the buffer. */
+static uintptr_t address_of(const quire_plan *plan, const quire_tensor *tensor) {
+  return (is_host(plan) ? (uintptr_t)tensor->data : 0) + (uintptr_t)tensor->byte_offset;
+}
+
+/* Host memory is one; buffers of a device are each for themselves. */
+static bool is_one_memory(const quire_plan *plan, const quire_tensor *a, const quire_tensor *b) {
+  return is_host(plan) || a->data == b->data;
 }
 
 bool quire_is_separate(const quire_plan *plan, const quire_tensor *tensors, size_t output) {
@@ -16,7 +25,8 @@ bool quire_is_separate(const quire_plan *plan, const quire_tensor *tensors, size
     return false;
   }
   /* Equal address with other strides is not "in place": the overlap check refuses it. */
-  return address_of(&tensors[output]) != address_of(&tensors[form->pair]) ||
+  return !is_one_memory(plan, &tensors[output], &tensors[form->pair]) ||
+         address_of(plan, &tensors[output]) != address_of(plan, &tensors[form->pair]) ||
          !quire_forms_equal(form, &plan->forms[form->pair]);
 }
 
@@ -73,12 +83,15 @@ static quire_status check_memory(const quire_plan *plan, const quire_form *form,
                       plan->description.manifest->rules[QUIRE_RULE_PRESENCE], form->name,
                       "has %" PRId64 " elements, its data is NULL", form->elements);
   }
+  if (!is_host(plan)) {
+    return plan->device->backend->check_tensor(plan, (size_t)(form - plan->forms), tensor, error);
+  }
   uintptr_t data = (uintptr_t)tensor->data;
   if (tensor->byte_offset > UINTPTR_MAX - data) {
     return quire_fail(error, QUIRE_BAD_REQUEST, NULL, form->name,
                       "byte_offset %" PRIu64 " leaves the address space", tensor->byte_offset);
   }
-  uintptr_t address = address_of(tensor);
+  uintptr_t address = address_of(plan, tensor);
   if (address % quire_dtype_size(form->dtype) != 0) {
     return quire_fail(error, QUIRE_BAD_REQUEST, NULL, form->name,
                       "its address is no multiple of the %zu bytes of %s",
@@ -124,7 +137,7 @@ static bool is_written(const quire_plan *plan, const quire_tensor *tensors, size
 
 static quire_status check_workspace(const quire_plan *plan, size_t slot, uintptr_t address,
                                     const quire_workspace *workspace, quire_error *error) {
-  if (workspace->bytes == 0 || workspace->memory == NULL) {
+  if (workspace->bytes == 0 || workspace->memory == NULL || !is_host(plan)) {
     return QUIRE_OK;
   }
   const quire_form *form = &plan->forms[slot];
@@ -141,7 +154,7 @@ static quire_status check_workspace(const quire_plan *plan, size_t slot, uintptr
 static quire_status check_written(const quire_plan *plan, const quire_tensor *tensors, size_t slot,
                                   quire_error *error) {
   const quire_form *form = &plan->forms[slot];
-  uintptr_t address = address_of(&tensors[slot]);
+  uintptr_t address = address_of(plan, &tensors[slot]);
   for (size_t other = 0; other < plan->slot_count; other++) {
     if (other == slot || !is_buffer(plan, tensors, other)) {
       continue;
@@ -150,7 +163,8 @@ static quire_status check_written(const quire_plan *plan, const quire_tensor *te
     if (form->alias == (int32_t)other || other_form->alias == (int32_t)slot) {
       continue; /* one buffer: check_stated_alias has seen that it is */
     }
-    if (quire_forms_overlap(form, address, other_form, address_of(&tensors[other]))) {
+    if (is_one_memory(plan, &tensors[slot], &tensors[other]) &&
+        quire_forms_overlap(form, address, other_form, address_of(plan, &tensors[other]))) {
       return quire_fail(error, QUIRE_BAD_ALIAS, plan->description.manifest->rules[QUIRE_RULE_ALIAS],
                         form->name, "is written and overlaps %s", other_form->name);
     }
@@ -166,7 +180,8 @@ static quire_status check_stated_alias(const quire_plan *plan, const quire_tenso
     return QUIRE_OK;
   }
   const quire_form *input = &plan->forms[form->alias];
-  if (address_of(&tensors[slot]) != address_of(&tensors[form->alias]) ||
+  if (!is_one_memory(plan, &tensors[slot], &tensors[form->alias]) ||
+      address_of(plan, &tensors[slot]) != address_of(plan, &tensors[form->alias]) ||
       !quire_forms_equal(form, input)) {
     return quire_fail(error, QUIRE_BAD_REQUEST, NULL, form->name,
                       "is not the buffer of %s, and the plan was made for that", input->name);
@@ -180,7 +195,7 @@ static quire_status check_overlaps(const quire_plan *plan, const quire_tensor *t
     if (!is_buffer(plan, tensors, slot)) {
       continue;
     }
-    QUIRE_TRY(check_workspace(plan, slot, address_of(&tensors[slot]), workspace, error));
+    QUIRE_TRY(check_workspace(plan, slot, address_of(plan, &tensors[slot]), workspace, error));
     QUIRE_TRY(check_stated_alias(plan, tensors, slot, error));
     if (is_written(plan, tensors, slot)) {
       QUIRE_TRY(check_written(plan, tensors, slot, error));
@@ -219,7 +234,8 @@ quire_status quire_check_run(const quire_plan *plan, const quire_tensor *tensors
     QUIRE_TRY(check_form(form, &tensors[slot], error));
     QUIRE_TRY(check_memory(plan, form, &tensors[slot], error));
   }
-  return check_overlaps(plan, tensors, workspace, error);
+  QUIRE_TRY(check_overlaps(plan, tensors, workspace, error));
+  return is_host(plan) ? QUIRE_OK : plan->device->backend->check_tensors(plan, tensors, error);
 }
 
 quire_status quire_check_prepare(const quire_plan *plan, const quire_tensor *tensors,
@@ -238,7 +254,7 @@ quire_status quire_check_prepare(const quire_plan *plan, const quire_tensor *ten
     }
     QUIRE_TRY(check_memory(plan, form, tensor, error));
     if (form->elements > 0) {
-      QUIRE_TRY(check_workspace(plan, slot, address_of(tensor), workspace, error));
+      QUIRE_TRY(check_workspace(plan, slot, address_of(plan, tensor), workspace, error));
     }
   }
   return QUIRE_OK;

@@ -45,6 +45,11 @@ quire_status quire_workspace_create(quire_device *device, const quire_workspace_
   }
   if (options != NULL) {
     QUIRE_TRY(check_options(options, error));
+    if (options->memory != NULL && !device->backend->host_memory) {
+      return quire_fail(error, QUIRE_UNSUPPORTED, NULL, "options",
+                        "the caller's memory is host memory, the device is \"%s\"",
+                        device->backend->name);
+    }
   }
   quire_workspace *made = quire_alloc_array(device->owner->allocator, 1, sizeof(*made));
   if (made == NULL) {
@@ -81,6 +86,9 @@ void quire_workspace_release(quire_workspace *workspace) {
     free_memory(workspace, workspace->memory, workspace->bytes);
   }
   quire_device *device = workspace->device;
+  if (device->backend->workspace_release != NULL) {
+    device->backend->workspace_release(workspace);
+  }
   bool borrows_device = workspace->borrows_device;
   quire_dealloc(device->owner->allocator, workspace, sizeof(*workspace), QUIRE_ALLOC_ALIGNMENT);
   if (!borrows_device) {

@@ -5,6 +5,7 @@
 #include "case_file.h"
 #include "case_request.h"
 #include "files.h"
+#include "quire/buffer.h"
 #include "quire/context.h"
 #include "quire/device.h"
 #include "quire/plan.h"
@@ -37,10 +38,13 @@ typedef struct quire_call_output {
   quire_tensor form; /* data NULL */
   size_t bytes;
   unsigned char *memory; /* guard, elements, guard */
-  void *data;            /* the elements */
+  void *data;            /* the elements, in host memory */
+  void *buffer;          /* the same in a device's memory; NULL: the device works on the host's */
 } quire_call_output;
 
 typedef struct quire_call {
+  quire_device *device;
+  void **inputs; /* buffers of the device, one per slot; NULL entries: none */
   quire_plan *plan;
   quire_workspace *workspace;
   quire_tensor *tensors; /* one per slot */

@@ -13,13 +13,15 @@ typedef struct quire_call_options {
   const char *op;     /* instead of the case's; NULL: the case's */
   const char *variant;
   const char *isa;
+  const char *adapter; /* WebGPU: number or part of the name */
   int64_t threads;
   int is_strict;
+  int no_subgroups, default_limits, trusted_shaders; /* WebGPU */
   quire_text_list attributes, dtypes, outputs;
 } quire_call_options;
 
 /* Their table; the group writes to a quire_call_options. */
-enum { QUIRE_CALL_OPTION_COUNT = 9 };
+enum { QUIRE_CALL_OPTION_COUNT = 13 };
 extern const quire_option quire_call_option_table[QUIRE_CALL_OPTION_COUNT];
 
 /* A request with all that it points to. The case must outlive it. */

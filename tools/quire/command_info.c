@@ -6,6 +6,7 @@
 #include "call.h"
 #include "commands.h"
 #include "failure.h"
+#include "quire/webgpu.h"
 
 /* Opens a session and prints. */
 static int with_session(const quire_text_list *names,
@@ -148,19 +149,30 @@ static void print_device(quire_session *session, const char *name) {
   quire_device_facts facts;
   quire_device_get_facts(session->device, &facts);
   printf("%s: %s\n", facts.name, facts.model[0] ? facts.model : "unknown model");
-  printf("  threads: %zu\n", facts.threads);
-  printf("  instruction set in use: %s\n", facts.isa);
-  printf("  caches: level 1 %zu KiB, level 2 %zu KiB, level 3 %zu KiB\n", facts.l1_bytes / 1024,
-         facts.l2_bytes / 1024, facts.l3_bytes / 1024);
+  if (facts.threads > 0) {
+    printf("  threads: %zu\n", facts.threads);
+    printf("  instruction set in use: %s\n", facts.isa);
+    printf("  caches: level 1 %zu KiB, level 2 %zu KiB, level 3 %zu KiB\n", facts.l1_bytes / 1024,
+           facts.l2_bytes / 1024, facts.l3_bytes / 1024);
+  }
   print_description(quire_device_describe(session->device));
   quire_device_release(session->device);
   session->device = NULL;
+}
+
+static void print_adapter(void *user, const quire_webgpu_adapter *adapter) {
+  (void)user;
+  printf("  --adapter %d: %s (%s, %s)%s%s\n", (int)adapter->index, adapter->name, adapter->type,
+         adapter->backend, adapter->driver[0] ? ", " : "", adapter->driver);
 }
 
 static int print_devices(quire_session *session, const quire_text_list *names) {
   (void)names;
   for (size_t i = 0; quire_device_name(i); ++i) {
     print_device(session, quire_device_name(i));
+    if (!strcmp(quire_device_name(i), "webgpu")) {
+      (void)quire_webgpu_list_adapters(NULL, print_adapter, NULL, NULL);
+    }
   }
   return QUIRE_EXIT_OK;
 }

@@ -1,7 +1,9 @@
+#include <stdlib.h>
 #include <string.h>
 
 #include "call.h"
 #include "failure.h"
+#include "quire/webgpu.h"
 
 enum { LONGEST_MANIFEST = 64 * 1024 * 1024 };
 
@@ -15,6 +17,24 @@ static quire_isa isa_of(const char *name) {
   return QUIRE_ISA_BEST;
 }
 
+/* An adapter is named by its number or by a part of its name. */
+static void set_webgpu(const quire_call_options *options, quire_webgpu_options *webgpu) {
+  quire_webgpu_options_init(webgpu);
+  webgpu->use_subgroups = !options->no_subgroups;
+  webgpu->default_limits = options->default_limits;
+  webgpu->trusted_shaders = options->trusted_shaders;
+  if (options->adapter) {
+    char *end = NULL;
+    const long number = strtol(options->adapter, &end, 10);
+    const int is_number = *options->adapter != '\0' && *end == '\0';
+    if (is_number && number >= 0 && number <= INT32_MAX) {
+      webgpu->adapter_index = (int32_t)number;
+    } else {
+      webgpu->adapter_name = options->adapter;
+    }
+  }
+}
+
 quire_status quire_session_open(quire_session *session, quire_error *error) {
   *session = (quire_session){0};
   return quire_context_create(NULL, &session->context, error);
@@ -26,6 +46,9 @@ quire_status quire_session_open_device(quire_session *session, const quire_call_
   quire_device_options_init(&device_options);
   device_options.threads = (size_t)options->threads;
   device_options.isa = isa_of(options->isa);
+  quire_webgpu_options webgpu;
+  set_webgpu(options, &webgpu);
+  device_options.webgpu = &webgpu;
   return quire_device_open(session->context, options->device ? options->device : "cpu",
                            &device_options, &session->device, error);
 }

@@ -1,5 +1,6 @@
 #include "cpu_device.h"
 
+#include "cpu_buffer.h"
 #include "cpu_features.h"
 #include "cpu_host.h"
 #include "cpu_run.h"
@@ -84,6 +85,7 @@ static void cpu_facts(const quire_device *device, quire_device_facts *facts) {
 
 const quire_backend quire_backend_cpu = {
     .name = "cpu",
+    .host_memory = true,
     .open = cpu_open,
     .close = cpu_close,
     .facts = cpu_facts,
@@ -94,4 +96,9 @@ const quire_backend quire_backend_cpu = {
     .passes = quire_cpu_passes,
     .items = quire_cpu_items,
     .run_items = quire_cpu_run_items,
+    .buffer_create = quire_cpu_buffer_create,
+    .buffer_destroy = quire_cpu_buffer_destroy,
+    .buffer_write = quire_cpu_buffer_write,
+    .buffer_read = quire_cpu_buffer_read,
+    .buffer_copy = quire_cpu_buffer_copy,
 };

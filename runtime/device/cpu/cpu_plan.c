@@ -98,8 +98,8 @@ static quire_status check_grid(const quire_plan_intermediate *grid, const char *
   return QUIRE_OK;
 }
 
-static quire_status fill_pass(quire_plan *plan, const quire_plan_pass *planned,
-                              quire_cpu_pass *pass, quire_error *error) {
+quire_status quire_cpu_pass_fill(quire_plan *plan, const quire_plan_pass *planned,
+                                 quire_cpu_pass *pass, quire_error *error) {
   const quire_manifest_pass *manifest = planned->manifest;
   quire_view *views = quire_arena_array(&plan->arena, manifest->binding_count, sizeof(*views));
   quire_cpu_source *sources =
@@ -185,7 +185,7 @@ quire_status quire_cpu_plan_create(quire_plan *plan, quire_error *error) {
     return quire_fail_memory(error);
   }
   for (size_t i = 0; i < count; i++) {
-    QUIRE_TRY(fill_pass(plan, &plan->description.passes[i], &passes[i], error));
+    QUIRE_TRY(quire_cpu_pass_fill(plan, &plan->description.passes[i], &passes[i], error));
   }
   bool scheduled = count > 0 && passes[0].manifest->schedule;
   cpu->schedule = scheduled ? &passes[0] : NULL;

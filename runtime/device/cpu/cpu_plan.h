@@ -49,4 +49,9 @@ typedef struct quire_cpu_plan {
   size_t job_items;
 } quire_cpu_plan;
 
+/* Fills a zeroed pass from its description. Devices use it for their schedule pass, which the host
+   runs. INTERNAL, LIMIT, OUT_OF_MEMORY. */
+quire_status quire_cpu_pass_fill(quire_plan *plan, const quire_plan_pass *planned,
+                                 quire_cpu_pass *pass, quire_error *error);
+
 #endif

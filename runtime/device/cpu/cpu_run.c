@@ -253,24 +253,32 @@ static uint32_t thread_hint(const quire_plan *plan, const quire_run_options *opt
   return executor->thread_limit > UINT32_MAX ? UINT32_MAX : (uint32_t)executor->thread_limit;
 }
 
+quire_status quire_cpu_schedule_run(const quire_plan *plan, const quire_cpu_pass *schedule,
+                                    const quire_tensor *tensors, const quire_workspace *workspace,
+                                    uint32_t flags, uint32_t threads, quire_error *error) {
+  clear_step(plan, workspace);
+  if (schedule == NULL) {
+    return QUIRE_OK;
+  }
+  quire_view views[QUIRE_PASS_MAX_BINDINGS];
+  quire_pass call = {.views = views, .uniforms = schedule->uniforms, .grid = {1, 1, 1}};
+  call.flags = flags & QUIRE_RUN_STRICT;
+  call.threads = threads;
+  call.error = error;
+  bind_schedule(plan, schedule, tensors, workspace, views);
+  const size_t item[3] = {0, 0, 0};
+  quire_float_mode mode = quire_float_mode_enter();
+  quire_status status = schedule->function(&call, item);
+  quire_float_mode_leave(mode);
+  return status;
+}
+
 quire_status quire_cpu_prepare(quire_plan *plan, const quire_tensor *tensors,
                                quire_workspace *workspace, const quire_run_options *options,
                                quire_error *error) {
   const quire_cpu_plan *cpu = plan->backend_data;
-  clear_step(plan, workspace);
-  if (cpu->schedule != NULL) {
-    quire_view views[QUIRE_PASS_MAX_BINDINGS];
-    quire_pass call = {.views = views, .uniforms = cpu->schedule->uniforms, .grid = {1, 1, 1}};
-    call.flags = options->flags & QUIRE_RUN_STRICT;
-    call.threads = thread_hint(plan, options);
-    call.error = error;
-    bind_schedule(plan, cpu->schedule, tensors, workspace, views);
-    const size_t item[3] = {0, 0, 0};
-    quire_float_mode mode = quire_float_mode_enter();
-    quire_status status = cpu->schedule->function(&call, item);
-    quire_float_mode_leave(mode);
-    QUIRE_TRY(status);
-  }
+  QUIRE_TRY(quire_cpu_schedule_run(plan, cpu->schedule, tensors, workspace, options->flags,
+                                   thread_hint(plan, options), error));
   return check_grids(plan, workspace, error);
 }
 

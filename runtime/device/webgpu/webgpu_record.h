@@ -1,0 +1,31 @@
+/* Recording a checked call. */
+#ifndef QUIRE_DEVICE_WEBGPU_RECORD_H
+#define QUIRE_DEVICE_WEBGPU_RECORD_H
+
+#include "webgpu_workspace.h"
+
+enum { QUIRE_WEBGPU_MOST_PASSES = 64 };
+
+/* Bind groups of one call, in the order of the plan's passes. */
+typedef struct quire_webgpu_groups {
+  WGPUBindGroup items[QUIRE_WEBGPU_MOST_PASSES];
+  size_t count;
+} quire_webgpu_groups;
+
+/* All of these: the mutex is held. */
+
+/* Makes the bind groups, which the caller releases. Errors come from the scope that is open. */
+void quire_webgpu_groups_make(quire_webgpu *gpu, const quire_plan *plan,
+                              const quire_tensor *tensors, const quire_workspace *workspace,
+                              quire_webgpu_groups *groups);
+void quire_webgpu_groups_release(quire_webgpu *gpu, quire_webgpu_groups *groups);
+
+/* Copies and clearing that must be done before the pass. True if there are any. */
+bool quire_webgpu_needs_copies(const quire_plan *plan, const quire_tensor *tensors);
+void quire_webgpu_record_copies(quire_webgpu *gpu, const quire_plan *plan,
+                                const quire_tensor *tensors, const quire_workspace *workspace,
+                                WGPUCommandEncoder encoder);
+void quire_webgpu_record_passes(quire_webgpu *gpu, const quire_plan *plan,
+                                const quire_webgpu_groups *groups, WGPUComputePassEncoder pass);
+
+#endif
