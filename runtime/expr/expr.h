@@ -182,6 +182,10 @@ struct quire_expr_env {
 quire_expr_code quire_expr_evaluate(const quire_expr *expr, quire_expr_env *env, quire_value *value,
                                     quire_expr_fault *fault);
 
+/* A string in env's arena, paid for in steps by its length; LIMIT or MEMORY. */
+quire_expr_code quire_string_make(quire_expr_env *env, const char *text, size_t length,
+                                  quire_value *out);
+
 /* ---- explaining (docs/manifest-language.md 8.3) ---- */
 
 typedef struct quire_operand {

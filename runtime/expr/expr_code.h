@@ -141,9 +141,6 @@ quire_expr_code quire_operator_template(quire_op op, const quire_value *a, const
 /* values[0] is the value, the others the arguments. */
 quire_expr_code quire_filter_apply(quire_filter filter, const quire_value *values, size_t count,
                                    quire_expr_env *env, quire_value *out);
-/* A string in env's arena, paid for in steps; LIMIT or MEMORY. */
-quire_expr_code quire_string_make(quire_expr_env *env, const char *text, size_t length,
-                                  quire_value *out);
 /* ceil of the quotient: ceilDiv. */
 quire_expr_code quire_operator_ceil_divide(const quire_value *a, const quire_value *b,
                                            quire_value *out);

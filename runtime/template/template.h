@@ -18,6 +18,7 @@ enum {
   QUIRE_TEMPLATE_MAX_DEPTH = 16,         /* includes in includes, macros in macros */
   QUIRE_TEMPLATE_MAX_INCLUDES = 10000,   /* of one template, includes of includes counted */
   QUIRE_TEMPLATE_MAX_BLOCKS = 64,        /* if, for and macro inside each other */
+  QUIRE_TEMPLATE_MAX_NAMES = 4096,       /* different ones that its expressions mention */
   QUIRE_TEMPLATE_MAX_PATH = 256          /* bytes of a file's path in its package */
 };
 
