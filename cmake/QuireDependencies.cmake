@@ -11,20 +11,6 @@ if(NOT TARGET jansson::jansson)
     INTERFACE_LINK_LIBRARIES PkgConfig::QUIRE_JANSSON)
 endif()
 
-# pthreadpool ships no .pc file.
-if(NOT QUIRE_SANITIZER_EXECUTOR AND NOT TARGET pthreadpool::pthreadpool)
-  find_path(PTHREADPOOL_INCLUDE_DIR pthreadpool.h)
-  find_library(PTHREADPOOL_LIBRARY pthreadpool)
-  if(NOT PTHREADPOOL_INCLUDE_DIR OR NOT PTHREADPOOL_LIBRARY)
-    message(FATAL_ERROR "pthreadpool was not found (Debian: libpthreadpool-dev)")
-  endif()
-  add_library(pthreadpool::pthreadpool UNKNOWN IMPORTED GLOBAL)
-  set_target_properties(pthreadpool::pthreadpool PROPERTIES
-    IMPORTED_LOCATION ${PTHREADPOOL_LIBRARY}
-    INTERFACE_INCLUDE_DIRECTORIES ${PTHREADPOOL_INCLUDE_DIR}
-    INTERFACE_LINK_LIBRARIES Threads::Threads)
-endif()
-
 if(QUIRE_BUILD_TESTS AND NOT TARGET cmocka::cmocka)
   find_package(PkgConfig REQUIRED)
   pkg_check_modules(QUIRE_CMOCKA REQUIRED IMPORTED_TARGET cmocka)
@@ -33,9 +19,6 @@ endif()
 
 # Everything that the library itself links, and nobody who uses it sees.
 set(QUIRE_PRIVATE_LIBRARIES jansson::jansson Threads::Threads)
-if(NOT QUIRE_SANITIZER_EXECUTOR)
-  list(APPEND QUIRE_PRIVATE_LIBRARIES pthreadpool::pthreadpool)
-endif()
 if(UNIX)
   list(APPEND QUIRE_PRIVATE_LIBRARIES m)
 endif()

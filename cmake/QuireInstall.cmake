@@ -25,11 +25,7 @@ install(FILES
   ${PROJECT_SOURCE_DIR}/cmake/QuireDependencies.cmake
   DESTINATION ${package_dir})
 
-# pthreadpool has no .pc file, so it is named as a library.
 set(QUIRE_PC_PRIVATE "-lm -pthread")
-if(NOT QUIRE_SANITIZER_EXECUTOR)
-  string(PREPEND QUIRE_PC_PRIVATE "-lpthreadpool ")
-endif()
 if(IS_ABSOLUTE ${CMAKE_INSTALL_LIBDIR} OR IS_ABSOLUTE ${CMAKE_INSTALL_INCLUDEDIR})
   set(QUIRE_PC_PREFIX ${CMAKE_INSTALL_PREFIX})
   set(QUIRE_PC_LIBDIR ${CMAKE_INSTALL_FULL_LIBDIR})

@@ -1,7 +1,7 @@
 # Cross-builds for 64-bit Arm on Debian, and runs what was built under qemu's user emulation:
-#   cmake -S . -B build/neon --toolchain cmake/aarch64-linux-gnu.cmake -DQUIRE_SANITIZER_EXECUTOR=ON
+#   cmake -S . -B build/neon --toolchain cmake/aarch64-linux-gnu.cmake
 # Needs gcc-aarch64-linux-gnu, qemu-user and the arm64 packages of jansson and cmocka
-# (dpkg --add-architecture arm64). pthreadpool is left out: the plain executor does.
+# (dpkg --add-architecture arm64).
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)

@@ -5,8 +5,7 @@ repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 # Debian packages, by need. The library itself needs only the first line; without libxxhash-dev it
 # lacks the serving layer.
-packages_build=(gcc libc6-dev cmake ninja-build pkg-config libjansson-dev libpthreadpool-dev
-  libxxhash-dev)
+packages_build=(gcc libc6-dev cmake ninja-build pkg-config libjansson-dev libxxhash-dev)
 packages_test=(g++ libcmocka-dev python3 python3-venv binutils)
 packages_lint=(clang clang-format clang-tidy)
 packages_slow=(valgrind)

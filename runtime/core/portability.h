@@ -18,4 +18,20 @@
 #define QUIRE_UNLIKELY(x) (x)
 #endif
 
+/* For loops that wait for another thread: lets the processor's other work go first. */
+#if defined(_MSC_VER)
+#include <intrin.h>
+#if defined(_M_ARM64)
+#define QUIRE_PAUSE() __yield()
+#else
+#define QUIRE_PAUSE() _mm_pause()
+#endif
+#elif defined(__GNUC__) && (defined(__x86_64__) || defined(__i386__))
+#define QUIRE_PAUSE() __builtin_ia32_pause()
+#elif defined(__GNUC__) && defined(__aarch64__)
+#define QUIRE_PAUSE() __asm__ volatile("isb" ::: "memory") /* a yield takes no time there */
+#else
+#define QUIRE_PAUSE() ((void)0)
+#endif
+
 #endif

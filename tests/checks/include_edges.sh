@@ -16,9 +16,6 @@ may_include() {
     runtime/manifest) echo public runtime/core runtime/expr ;;
     runtime/plan) echo public runtime/core runtime/expr runtime/manifest ;;
     runtime/template) echo public runtime/core runtime/expr runtime/manifest runtime/plan ;;
-    runtime/device/webgpu) # its schedule passes are run by the host
-      echo public runtime/core runtime/expr runtime/manifest runtime/plan runtime/template \
-        runtime/device runtime/device/cpu ;;
     runtime/device | runtime/device/*)
       echo public runtime/core runtime/expr runtime/manifest runtime/plan runtime/template \
         runtime/device ;;
@@ -34,10 +31,7 @@ may_include() {
 # Libraries from outside, and the only places that may see them.
 may_use() { # HEADER FILE
   case $1 in
-    webgpu.h) [[ $2 == runtime/device/webgpu/* ]] ;;
-    dlfcn.h) [[ $2 == runtime/device/webgpu/webgpu_procs.c ]] ;;
     jansson.h) [[ $2 == runtime/manifest/* || $2 == runtime/plan/* || $2 == tools/quire/* ]] ;;
-    pthreadpool.h) [[ $2 == runtime/device/* ]] ;;
     pthread.h) [[ $2 == runtime/device/* || $2 == library/call_cache.c || $2 == examples/* || $2 == tools/* ]] ;;
     *) true ;;
   esac

@@ -1,5 +1,5 @@
-/* The parts of the device that need no plan: geometry of tensors, copies, pool, floating-point
-   mode, processor. */
+/* The parts of the device that need no plan: geometry of tensors, copies, floating-point mode,
+   processor. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +14,6 @@
 #include "cpu_host.h"
 #include "float_mode.h"
 #include "form.h"
-#include "pool.h"
 #include "strided_copy.h"
 
 #if defined(__SSE__)
@@ -231,41 +230,6 @@ static void test_copy_merges_rows(void **state) {
   assert_int_equal(copy.row_bytes, 40);
 }
 
-/* ---- pool ---- */
-
-enum { MOST_ITEMS = 5000 };
-
-typedef struct tally {
-  unsigned char seen[MOST_ITEMS];
-} tally;
-
-static void count_task(void *user, size_t index) {
-  ((tally *)user)->seen[index]++;
-}
-
-static void test_pool(void **state) {
-  (void)state;
-  static const size_t threads[] = {1, 2, 3, 7};
-  static const size_t counts[] = {0, 1, 2, 3, 64, MOST_ITEMS};
-  for (size_t t = 0; t < 4; t++) {
-    quire_pool *pool = NULL;
-    assert_int_equal(quire_pool_create(&quire_default_allocator, threads[t], &pool, NULL),
-                     QUIRE_OK);
-    assert_int_equal(quire_pool_threads(pool), threads[t]);
-    for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]); c++) {
-      for (int again = 0; again < 20; again++) {
-        tally seen = {{0}};
-        quire_pool_parallel_for(pool, count_task, &seen, counts[c]);
-        for (size_t i = 0; i < MOST_ITEMS; i++) {
-          assert_int_equal(seen.seen[i], i < counts[c]);
-        }
-      }
-    }
-    quire_pool_destroy(pool);
-  }
-  quire_pool_destroy(NULL);
-}
-
 /* ---- floating-point mode ---- */
 
 static void test_float_mode(void **state) {
@@ -335,15 +299,10 @@ static void test_host(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_measure),
-      cmocka_unit_test(test_overlap),
-      cmocka_unit_test(test_overlap_random),
-      cmocka_unit_test(test_strided_copy),
-      cmocka_unit_test(test_copy_merges_rows),
-      cmocka_unit_test(test_pool),
-      cmocka_unit_test(test_float_mode),
-      cmocka_unit_test(test_features),
-      cmocka_unit_test(test_host),
+      cmocka_unit_test(test_measure),          cmocka_unit_test(test_overlap),
+      cmocka_unit_test(test_overlap_random),   cmocka_unit_test(test_strided_copy),
+      cmocka_unit_test(test_copy_merges_rows), cmocka_unit_test(test_float_mode),
+      cmocka_unit_test(test_features),         cmocka_unit_test(test_host),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,6 +32,32 @@ size_t quire_host_processors(void) {
   return 1;
 }
 
+int quire_host_processor(void) {
+#if defined(__linux__)
+  return sched_getcpu();
+#else
+  return -1;
+#endif
+}
+
+void quire_host_leave_processor(int processor) {
+#if defined(__linux__)
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0 || processor < 0 ||
+      processor >= CPU_SETSIZE) {
+    return;
+  }
+  cpu_set_t others = allowed;
+  CPU_CLR((size_t)processor, &others);
+  if (CPU_COUNT(&others) > 0 && sched_setaffinity(0, sizeof(others), &others) == 0) {
+    (void)sched_setaffinity(0, sizeof(allowed), &allowed);
+  }
+#else
+  (void)processor;
+#endif
+}
+
 /* ---- caches ---- */
 
 #if defined(__linux__)

@@ -8,6 +8,12 @@
 /* Processors that this process may use, at least 1. */
 size_t quire_host_processors(void);
 
+/* The processor that the calling thread is on; -1 if unknown. It may be another one the next
+ * moment. */
+int quire_host_processor(void);
+/* Moves the calling thread to another of its processors, if it has any and the system lets it. */
+void quire_host_leave_processor(int processor);
+
 /* Bytes of the data (or unified) cache of level 1 to 3 as one core sees it; 0 if unknown. */
 size_t quire_host_cache_bytes(int level);
 

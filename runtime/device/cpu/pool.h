@@ -1,6 +1,11 @@
 /*
- * The threads of a CPU device. One of two files implements it: pool_pthreadpool.c, or
- * pool_plain.c for builds with sanitizers (QUIRE_SANITIZER_EXECUTOR).
+ * The threads of a CPU device. A call's items are cut into one range per thread, always the same
+ * way, so that a thread finds in its caches what it left there; a thread takes its own range from
+ * the front and, when that is empty, the others' from the back. The caller works too, and waits
+ * only for items that another thread has begun: a thread that the system does not run keeps nobody.
+ *
+ * Between calls threads spin for a while and then sleep (spin.h). No lock, no allocation; all that
+ * threads share is atomic, so ThreadSanitizer understands it.
  */
 #ifndef QUIRE_DEVICE_POOL_H
 #define QUIRE_DEVICE_POOL_H
