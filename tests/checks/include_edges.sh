@@ -16,6 +16,9 @@ may_include() {
     runtime/manifest) echo public runtime/core runtime/expr ;;
     runtime/plan) echo public runtime/core runtime/expr runtime/manifest ;;
     runtime/template) echo public runtime/core runtime/expr runtime/manifest runtime/plan ;;
+    runtime/device/webgpu) # its schedule passes are run by the host
+      echo public runtime/core runtime/expr runtime/manifest runtime/plan runtime/template \
+        runtime/device runtime/device/cpu ;;
     runtime/device | runtime/device/*)
       echo public runtime/core runtime/expr runtime/manifest runtime/plan runtime/template \
         runtime/device ;;
@@ -31,6 +34,8 @@ may_include() {
 # Libraries from outside, and the only places that may see them.
 may_use() { # HEADER FILE
   case $1 in
+    webgpu.h) [[ $2 == runtime/device/webgpu/* ]] ;;
+    dlfcn.h) [[ $2 == runtime/device/webgpu/webgpu_procs.c ]] ;;
     jansson.h) [[ $2 == runtime/manifest/* || $2 == runtime/plan/* || $2 == tools/quire/* ]] ;;
     pthread.h) [[ $2 == runtime/device/* || $2 == library/call_cache.c || $2 == examples/* || $2 == tools/* ]] ;;
     *) true ;;
