@@ -35,9 +35,9 @@ may_include() {
 may_use() { # HEADER FILE
   case $1 in
     webgpu.h) [[ $2 == runtime/device/webgpu/* ]] ;;
-    dlfcn.h) [[ $2 == runtime/device/webgpu/webgpu_procs.c ]] ;;
     jansson.h) [[ $2 == runtime/manifest/* || $2 == runtime/plan/* || $2 == tools/quire/* ]] ;;
     pthread.h) [[ $2 == runtime/device/* || $2 == library/call_cache.c || $2 == examples/* || $2 == tools/* ]] ;;
+    dlfcn.h) [[ $2 == runtime/device/webgpu/webgpu_procs.c ]] ;;
     *) true ;;
   esac
 }
