@@ -52,7 +52,8 @@ def make_session(
         settings.add_session_config_entry(key, text)
     if provider:
         settings.add_provider_for_devices(devices()[:1], options or {})
-    return ort.InferenceSession(model, sess_options=settings)
+    # Without fallback: a refused session must not come back as one without us.
+    return ort.InferenceSession(model, sess_options=settings, enable_fallback=False)
 
 
 def placement(session: ort.InferenceSession) -> dict[str, list[str]]:
