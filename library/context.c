@@ -1,4 +1,5 @@
 /* Contexts: the owner of the built-in operators, shared by everything that is made from it. */
+#include <stdio.h>
 #include <string.h>
 
 #include "alloc.h"
@@ -59,6 +60,29 @@ static quire_status as_internal(quire_status status, size_t index, quire_error *
                     cause.message);
 }
 
+static bool find_embedded(const void *user, const char *path, const char **text, size_t *length) {
+  (void)user;
+  for (size_t i = 0; i < quire_embedded_template_count; i++) {
+    if (strcmp(quire_embedded_templates[i].path, path) == 0) {
+      *text = quire_embedded_templates[i].data;
+      *length = quire_embedded_templates[i].length;
+      return true;
+    }
+  }
+  return false;
+}
+
+/* The folder of a built-in manifest is where its templates are. */
+static void find_templates(quire_context *context, size_t index) {
+  const char *path = quire_embedded_manifests[index].path;
+  const char *slash = strrchr(path, '/');
+  size_t length = slash != NULL ? (size_t)(slash - path) : 0;
+  char *folder = context->folders[index];
+  (void)snprintf(folder, QUIRE_LONGEST_FOLDER, "%.*s", (int)length, path);
+  context->templates[index] = (quire_template_source){.find = find_embedded, .folder = folder};
+  context->operators[index].templates = &context->templates[index];
+}
+
 static quire_status load_builtin(quire_context *context, quire_error *error) {
   if (quire_embedded_manifest_count > QUIRE_MOST_BUILTIN_OPERATORS) {
     return quire_fail(error, QUIRE_INTERNAL, NULL, "built-in manifests", "%zu, room for %d",
@@ -73,6 +97,7 @@ static quire_status load_builtin(quire_context *context, quire_error *error) {
       return as_internal(status, i, error);
     }
     op->built_in = true;
+    find_templates(context, i);
     op->owner = &context->owner;
     atomic_init(&op->references, 1);
     context->operator_count = i + 1;

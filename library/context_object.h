@@ -4,8 +4,9 @@
 
 #include "backend.h"
 #include "builtin_kernels.h"
+#include "template.h"
 
-enum { QUIRE_MOST_BUILTIN_OPERATORS = 8 };
+enum { QUIRE_MOST_BUILTIN_OPERATORS = 8, QUIRE_LONGEST_FOLDER = 64 };
 
 struct quire_context {
   quire_owner owner; /* first, so that the engine's owner is the context */
@@ -14,6 +15,8 @@ struct quire_context {
   quire_implementation_list kernels[QUIRE_BUILTIN_KERNEL_LISTS];
   quire_registry registry;
   quire_operator operators[QUIRE_MOST_BUILTIN_OPERATORS];
+  quire_template_source templates[QUIRE_MOST_BUILTIN_OPERATORS];
+  char folders[QUIRE_MOST_BUILTIN_OPERATORS][QUIRE_LONGEST_FOLDER]; /* of their templates */
   size_t operator_count;
 };
 

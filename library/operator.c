@@ -4,6 +4,7 @@
 #include "alloc.h"
 #include "context_object.h"
 #include "error.h"
+#include "operator_package.h"
 
 static quire_status check_text(const quire_context *context, const char *text, size_t length,
                                quire_error *error) {
@@ -14,8 +15,9 @@ static quire_status check_text(const quire_context *context, const char *text, s
   return QUIRE_OK;
 }
 
-quire_status quire_operator_load(quire_context *context, const char *text, size_t length,
-                                 quire_operator **op, quire_error *error) {
+quire_status quire_operator_load_package(quire_context *context, const char *text, size_t length,
+                                         const quire_package_options *options, quire_operator **op,
+                                         quire_error *error) {
   if (op == NULL) {
     return quire_fail(error, QUIRE_BAD_REQUEST, NULL, "op", "is NULL");
   }
@@ -29,6 +31,9 @@ quire_status quire_operator_load(quire_context *context, const char *text, size_
       quire_manifest_load(&context->allocator, text, length, NULL, NULL, &made->manifest, error);
   if (status == QUIRE_OK) {
     status = quire_registry_check(&context->registry, made->manifest, error);
+  }
+  if (status == QUIRE_OK && options != NULL) {
+    status = quire_package_read(options, made->manifest, &made->templates, error);
   }
   if (status != QUIRE_OK) {
     if (made->manifest != NULL) {
@@ -44,8 +49,20 @@ quire_status quire_operator_load(quire_context *context, const char *text, size_
   return QUIRE_OK;
 }
 
+quire_status quire_operator_load(quire_context *context, const char *text, size_t length,
+                                 quire_operator **op, quire_error *error) {
+  return quire_operator_load_package(context, text, length, NULL, op, error);
+}
+
 quire_status quire_operator_lint(quire_context *context, const char *text, size_t length,
                                  quire_finding_function *report, void *user, quire_error *error) {
+  return quire_operator_lint_package(context, text, length, NULL, report, user, error);
+}
+
+quire_status quire_operator_lint_package(quire_context *context, const char *text, size_t length,
+                                         const quire_package_options *options,
+                                         quire_finding_function *report, void *user,
+                                         quire_error *error) {
   QUIRE_TRY(check_text(context, text, length, error));
   quire_manifest *manifest = NULL;
   QUIRE_TRY(quire_manifest_load(&context->allocator, text, length, report, user, &manifest, error));
@@ -59,6 +76,8 @@ quire_status quire_operator_lint(quire_context *context, const char *text, size_
     if (error != NULL) {
       *error = fault;
     }
+  } else if (options != NULL) {
+    status = quire_package_lint(options, manifest, report, user, error);
   }
   quire_manifest_destroy(manifest);
   return status;

@@ -67,6 +67,9 @@ typedef struct quire_operator quire_operator;
 QUIRE_API const quire_operator *quire_context_find_operator(const quire_context *context,
                                                             const char *name);
 
+/* Receives a piece of a text. */
+typedef void quire_write_function(void *user, const char *text, size_t length);
+
 /* Number of built-in operators, and each of them, in a fixed order; NULL out of range. */
 QUIRE_API size_t quire_context_operator_count(const quire_context *context);
 QUIRE_API const quire_operator *quire_context_operator(const quire_context *context, size_t index);
@@ -100,6 +103,41 @@ QUIRE_API quire_status quire_operator_load(quire_context *context, const char *t
 QUIRE_API quire_status quire_operator_lint(quire_context *context, const char *text, size_t length,
                                            quire_finding_function *report, void *user,
                                            quire_error *error);
+
+/*
+ * Hands the text of a file of a package to `write`, in any number of pieces. `path` is relative to
+ * the package's root: "common/sums.wgsl.jinja", never with a leading slash or ".." parts. Returns
+ * NOT_FOUND if there is no such file; any other status but QUIRE_OK ends the loading with it.
+ */
+typedef quire_status quire_package_function(void *user, const char *path,
+                                            quire_write_function *write, void *write_user);
+
+/* Where the templates of a manifest's shaders are. */
+typedef struct quire_package_options {
+  size_t struct_size;
+  const char *folder; /* of the manifest in the package; its templates are looked up from there, and
+                         includes without a leading dot from the root. NULL or "": the root */
+  quire_package_function *read; /* NULL: there are no files */
+  void *user;                   /* of read */
+} quire_package_options;
+
+QUIRE_API void quire_package_options_init(quire_package_options *options);
+
+/*
+ * quire_operator_load() and quire_operator_lint() for a manifest with templates. All files are read
+ * during the call. A template that is missing or faulty does not keep a manifest from loading (it
+ * can be planned with, and its shaders refuse to be rendered); to lint it is an error. Statuses:
+ * also those of `read`.
+ */
+QUIRE_API quire_status quire_operator_load_package(quire_context *context, const char *text,
+                                                   size_t length,
+                                                   const quire_package_options *options,
+                                                   quire_operator **op, quire_error *error);
+QUIRE_API quire_status quire_operator_lint_package(quire_context *context, const char *text,
+                                                   size_t length,
+                                                   const quire_package_options *options,
+                                                   quire_finding_function *report, void *user,
+                                                   quire_error *error);
 
 /* Gives up an operator that was loaded by the caller; NULL is allowed. Plans keep it alive. */
 QUIRE_API void quire_operator_release(quire_operator *op);

@@ -189,9 +189,6 @@ QUIRE_API quire_status quire_plan_run_items(quire_plan *plan, size_t pass, size_
                                             size_t tensor_count, quire_workspace *workspace,
                                             quire_error *error);
 
-/* Where a text goes; piece by piece, not ended by zero bytes. */
-typedef void quire_write_function(void *user, const char *text, size_t length);
-
 typedef enum quire_explain_format {
   QUIRE_EXPLAIN_TEXT = 0,
   QUIRE_EXPLAIN_JSON = 1
@@ -217,6 +214,25 @@ QUIRE_API quire_status quire_explain_json(const quire_operator *op, const char *
                                           size_t length, quire_explain_format format,
                                           quire_write_function *write, void *user, int *refused,
                                           quire_error *error);
+
+/*
+ * Writes the WGSL of a plan's shader pass: its template, rendered, with the declarations that
+ * follow from its bindings. `pass` is its id, or its number from 0; NULL: all shader passes, each
+ * behind a line `// pass NUMBER: ID`. Device and description as for quire_explain(). Nothing is
+ * written on failure. Statuses: those of quire_plan_create(); NOT_FOUND (no such pass, or no such
+ * template or include), BAD_REQUEST (the pass has a native kernel), BAD_MANIFEST (a fault of a
+ * template; the subject is FILE:LINE:COLUMN), LIMIT (docs/manifest-language.md, section 12).
+ */
+QUIRE_API quire_status quire_render(const quire_operator *op, quire_device *device,
+                                    const quire_device_description *description,
+                                    const quire_request *request, const char *pass,
+                                    quire_write_function *write, void *user, quire_error *error);
+
+/* The same for a request in JSON. */
+QUIRE_API quire_status quire_render_json(const quire_operator *op, const char *request,
+                                         size_t length, const char *pass,
+                                         quire_write_function *write, void *user,
+                                         quire_error *error);
 
 #ifdef __cplusplus
 }

@@ -45,6 +45,25 @@ static void render(quire_template_rendering *rendering, quire_arena *arena, quir
   }
 }
 
+quire_status quire_template_check(const char *shader, const quire_template_source *source,
+                                  const quire_allocator *allocator, quire_error *error) {
+  quire_arena arena;
+  quire_arena_init(&arena, allocator);
+  quire_template_fault fault = {.status = QUIRE_OK};
+  quire_template_text text = {.arena = &arena, .source = source, .fault = &fault};
+  quire_template made = {.arena = &arena, .fault = &fault};
+  quire_text_init(&text.bytes, allocator);
+  if (quire_template_text_load(&text, shader)) {
+    made.text = quire_text_view(&text.bytes);
+    made.length = text.bytes.length;
+    (void)quire_template_parse(&made);
+  }
+  quire_status status = fault.failed ? quire_template_fault_report(&text, error) : QUIRE_OK;
+  quire_text_release(&text.bytes);
+  quire_arena_release(&arena);
+  return status;
+}
+
 quire_status quire_template_render(const quire_plan_description *description, size_t pass,
                                    const quire_template_source *source, quire_text *out,
                                    quire_error *error) {

@@ -38,11 +38,18 @@ typedef struct quire_template_source {
  * description must be one that planning made, and what its target borrows must still be there.
  * source NULL: there are no files. On failure nothing is appended. Thread-safe.
  *
- * Statuses: BAD_MANIFEST (no such file, a fault in a text, an evaluation error; the subject is
- * FILE:LINE:COLUMN), LIMIT (section 12; a number out of 64 bits), OUT_OF_MEMORY.
+ * Statuses: NOT_FOUND (no such file), BAD_MANIFEST (a fault in a text, an evaluation error), LIMIT
+ * (section 12; a number out of 64 bits), OUT_OF_MEMORY. The subject is FILE:LINE:COLUMN.
  */
 quire_status quire_template_render(const quire_plan_description *description, size_t pass,
                                    const quire_template_source *source, quire_text *out,
                                    quire_error *error);
+
+/*
+ * Checks what can be checked without a plan: that all files are there, and what is wrong with their
+ * texts. Statuses as above.
+ */
+quire_status quire_template_check(const char *shader, const quire_template_source *source,
+                                  const quire_allocator *allocator, quire_error *error);
 
 #endif
