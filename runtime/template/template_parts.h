@@ -93,7 +93,8 @@ typedef enum quire_template_kind {
   QUIRE_TEMPLATE_OUTPUT,
   QUIRE_TEMPLATE_IF, /* a branch: expr (NULL: else), body, other: the next branch */
   QUIRE_TEMPLATE_FOR,
-  QUIRE_TEMPLATE_SET
+  QUIRE_TEMPLATE_SET,
+  QUIRE_TEMPLATE_MACRO /* from here on the macro `name` may be called */
 } quire_template_kind;
 
 typedef struct quire_template_node quire_template_node;
@@ -101,7 +102,7 @@ struct quire_template_node {
   quire_template_kind kind;
   quire_span text; /* TEXT */
   const quire_expr *expr;
-  int32_t name; /* FOR, SET: of the variable */
+  int32_t name; /* FOR, SET: of the variable; MACRO: index of the macro */
   quire_template_node *body;
   quire_template_node *other;
   quire_template_node *next;
@@ -123,6 +124,8 @@ typedef struct quire_template_macro {
   int32_t parameters[QUIRE_MACRO_PARAMETERS]; /* names */
   const quire_expr *defaults[QUIRE_MACRO_PARAMETERS];
   quire_template_node *body;
+  bool is_conditional; /* stands in an `if` */
+  bool is_defined;     /* the rendering has come past it */
 } quire_template_macro;
 
 typedef struct quire_template {
@@ -139,7 +142,7 @@ typedef struct quire_template {
 
 /* An open if, for or macro. */
 typedef struct quire_template_block {
-  quire_template_node *node;   /* FOR, IF: the current branch; NULL: a macro */
+  quire_template_node *node;   /* FOR, MACRO, IF: the current branch */
   quire_template_macro *macro; /* or NULL */
   quire_template_node **tail;  /* where the surrounding list goes on */
   size_t begin;

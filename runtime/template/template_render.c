@@ -246,6 +246,9 @@ static quire_expr_code call_macro(quire_expr_env *env, const quire_macro_call *c
   uint32_t given_bits = 0;
   memset(given, 0, sizeof given);
   fault->at = NULL;
+  if (!r->made->macros[call->macro].is_defined) {
+    return QUIRE_EXPR_UNDEFINED; /* the branch that it stands in was not taken */
+  }
   if (r->macro_depth >= QUIRE_TEMPLATE_MAX_DEPTH) {
     return QUIRE_EXPR_LIMIT;
   }
@@ -296,6 +299,9 @@ static bool write_node(quire_template_rendering *r, const quire_template_node *n
       return write_for(r, node);
     case QUIRE_TEMPLATE_SET:
       return evaluate(r, node->expr, &value) && set_variable(r, node->name, value);
+    case QUIRE_TEMPLATE_MACRO:
+      r->made->macros[node->name].is_defined = true;
+      return true;
   }
   return false;
 }

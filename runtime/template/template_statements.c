@@ -278,31 +278,59 @@ static bool parse_parameters(quire_template_parser *parser, quire_template_macro
   return take(parser, &rest, ')', "expected `,` or `)`") && nothing_left(parser, rest);
 }
 
+/*
+ * A later macro of one name replaces the earlier, which a reader can follow only if both are always
+ * defined: one that stands in an `if` is the only one of its name.
+ */
+static bool check_redefinition(const quire_template_parser *parser, quire_span name,
+                               bool is_conditional) {
+  const quire_template *made = parser->made;
+  for (int32_t i = 0; i < made->macro_count; ++i) {
+    const quire_template_macro *other = &made->macros[i];
+    bool same =
+        other->name.length == name.length && memcmp(other->name.text, name.text, name.length) == 0;
+    if (same && (is_conditional || other->is_conditional)) {
+      fail(parser, name.text, "another macro has this name, and one of them is in an `if`");
+      return false;
+    }
+  }
+  return true;
+}
+
 static void parse_macro(quire_template_parser *parser, const quire_mark *mark, quire_span rest) {
   quire_template *made = parser->made;
   quire_span name;
-  if (parser->block_count > 0) {
-    fail(parser, made->text + mark->begin, "a macro inside another block");
-    return;
+  for (size_t i = 0; i < parser->block_count; ++i) {
+    if (!is_if(&parser->blocks[i])) {
+      fail(parser, made->text + mark->begin, "a macro inside a loop or another macro");
+      return;
+    }
   }
-  if (!take_name(parser, &rest, &name)) {
+  if (!take_name(parser, &rest, &name) ||
+      !check_redefinition(parser, name, parser->block_count > 0)) {
     return;
   }
   quire_template_macro *macro = quire_arena_array(made->arena, 1, sizeof *macro);
-  quire_template_block *block = macro != NULL ? open_block(parser, mark) : NULL;
+  quire_template_node *node =
+      macro != NULL ? quire_template_append(parser, QUIRE_TEMPLATE_MACRO) : NULL;
+  bool is_conditional = parser->block_count > 0;
+  quire_template_block *block = node != NULL ? open_block(parser, mark) : NULL;
   if (macro == NULL) {
     quire_template_fault_memory(made->fault);
   }
   if (block != NULL && parse_parameters(parser, macro, rest)) {
     macro->name = name;
+    macro->is_conditional = is_conditional;
+    block->node = node;
     block->macro = macro;
     parser->tail = &macro->body;
   }
 }
 
 /* Only now may it be called: a macro sees the earlier ones, never itself. */
-static void finish_macro(quire_template_parser *parser, quire_template_macro *macro) {
+static void finish_macro(quire_template_parser *parser, const quire_template_block *block) {
   quire_template *made = parser->made;
+  quire_template_macro *macro = block->macro;
   quire_template_macro *macros = quire_template_grow(made, made->macros, made->macro_count,
                                                      &made->macro_capacity, sizeof *macros);
   if (macros == NULL) {
@@ -310,6 +338,7 @@ static void finish_macro(quire_template_parser *parser, quire_template_macro *ma
   }
   made->macros = macros;
   macro->signature.index = made->macro_count;
+  block->node->name = made->macro_count;
   macros[made->macro_count++] = *macro;
   close_block(parser);
 }
@@ -332,7 +361,7 @@ static void parse_end(quire_template_parser *parser, const quire_mark *mark, qui
                              "`%.*s` ends nothing that is open here", (int)word.length, word.text);
   } else if (nothing_left(parser, rest)) {
     if (block->macro != NULL) {
-      finish_macro(parser, block->macro);
+      finish_macro(parser, block);
     } else {
       close_block(parser);
     }
