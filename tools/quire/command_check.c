@@ -16,7 +16,7 @@ static const quire_option check_table[] = {
     {.name = "--allow-unsupported",
      .kind = QUIRE_OPTION_FLAG,
      .offset = offsetof(check_options, allow_unsupported),
-     .help = "a call that the device does not support is no mismatch"},
+     .help = "a call that the device does not support, or cannot hold, is no mismatch"},
 };
 
 typedef enum verdict { PASSED, FAILED, UNSUPPORTED, UNREADABLE, VERDICTS } verdict;
@@ -27,6 +27,10 @@ typedef struct check_state {
   size_t counts[VERDICTS];
   size_t rounded, rounded_identical; /* 16-bit elements with a tolerance; those with equal bits */
 } check_state;
+
+static int is_cpu(const check_state *state) {
+  return !state->options->device || !strcmp(state->options->device, "cpu");
+}
 
 static void print_line(const char *word, const char *path) {
   char shown[1024];
@@ -82,10 +86,10 @@ typedef struct worst_output {
 
 static void compare_output(check_state *state, const quire_case *opened,
                            const quire_call_output *output, const quire_stored_tensor *want,
-                           int is_cpu, worst_output *worst) {
+                           worst_output *worst) {
   quire_tolerance tolerance = quire_case_tolerance(opened, output->name);
   const int is_rounded = quire_dtype_size(want->dtype) == 2 && tolerance.relative > 0;
-  if (!is_cpu) {
+  if (!is_cpu(state)) {
     tolerance = quire_compare_widen(tolerance, want->dtype);
   }
   quire_comparison comparison;
@@ -138,8 +142,6 @@ static int is_selected(const quire_call_options *options, const char *name) {
 /* Prints the rest of the case's line. */
 static verdict compare_all(check_state *state, const char *path, const quire_case *opened,
                            const quire_call *call) {
-  const char *device = state->options->device;
-  const int is_cpu = !device || !strcmp(device, "cpu");
   worst_output worst = {0};
   for (size_t i = 0; i < opened->tensors.count; ++i) {
     const quire_stored_tensor *want = &opened->tensors.tensors[i];
@@ -158,7 +160,7 @@ static verdict compare_all(check_state *state, const char *path, const quire_cas
       printf("\n");
       return FAILED;
     }
-    compare_output(state, opened, output, want, is_cpu, &worst);
+    compare_output(state, opened, output, want, &worst);
   }
   print_line(worst.comparison.wrong ? "FAIL" : "ok", path);
   print_worst(&worst);
@@ -188,7 +190,8 @@ static verdict judge(check_state *state, const char *path, const quire_case *ope
     printf("  refused: %s\n", text);
     return PASSED;
   }
-  const int is_unsupported = status == QUIRE_UNSUPPORTED && !opened->error;
+  const int is_unsupported =
+      status == QUIRE_UNSUPPORTED || (status == QUIRE_LIMIT && !is_cpu(state));
   print_line(is_unsupported ? "unsupported" : "FAIL", path);
   printf("  %s%s%s\n", text, opened->error ? "; want " : "", opened->error ? opened->error : "");
   return is_unsupported ? UNSUPPORTED : FAILED;
