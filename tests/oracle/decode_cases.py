@@ -6,8 +6,9 @@ import numpy as np
 from hypothesis import strategies as st
 
 from oracle.case_file import Case
-from oracle.generate import dtypes, expect, largest, normal, poison, seeds
+from oracle.generate import dtypes, expect, largest, normal, poison, seeds, uniform
 from oracle.paged_cases import HEADS, Draw
+from oracle.paged_decode import pages_of
 from oracle.tensors import Tensor
 
 
@@ -39,11 +40,22 @@ def poison_unseen(
     for b in range(len(last)):
         tokens = np.arange(first[b], last[b])
         seen[table[b, tokens // page_size], tokens % page_size] = True
-    for name in ("key_pages", "value_pages"):
-        by_slot = case.inputs[name].data.transpose(1, 2, 0, 3)
+    for name in ("key_pages", "value_pages", "key_scales", "value_scales"):
+        if name not in case.inputs:
+            continue
+        by_slot = np.moveaxis(case.inputs[name].data, 0, 2)
         bad = Tensor(case.inputs[name].dtype, np.ascontiguousarray(by_slot))
         poison(rng, bad, ~seen)
-        case.inputs[name].data = np.ascontiguousarray(bad.data.transpose(2, 0, 1, 3))
+        case.inputs[name].data = np.ascontiguousarray(np.moveaxis(bad.data, 2, 0))
+
+
+def quantise_pages(rng: np.random.Generator, case: Case) -> None:
+    """X2: int8 pages in whole words, with anything behind the head size, and their scales."""
+    for side in ("key", "value"):
+        *rows, size = case.inputs[f"{side}_pages"].shape
+        data = rng.integers(-127, 128, (*rows, -(-size // 4) * 4))
+        case.inputs[f"{side}_pages"] = Tensor.integers(data, "I8")
+        case.inputs[f"{side}_scales"] = uniform(rng, tuple(rows), "F32", 0.001, 0.03)
 
 
 @st.composite
@@ -71,6 +83,8 @@ def legal_decode(draw: Draw) -> Case:
         "value_pages": normal(rng, (heads, pages, page_size, size), dtype),
         "context_lengths": Tensor.integers(last),
     }
+    if draw(st.integers(0, 2)) == 0:
+        quantise_pages(rng, case)
     page_table(draw, rng, case, first, last)
     if draw(st.integers(0, 2)) == 0:
         case.attributes["partial_blocks"] = draw(st.sampled_from([0, 1, 2, 3, 7, 32, 1000, 1024]))
@@ -79,7 +93,7 @@ def legal_decode(draw: Draw) -> Case:
     if draw(st.integers(0, 3)) == 0:
         case.inputs["head_sink"] = normal(rng, (query_heads,), dtype, 2)
     poison_unseen(rng, case, first, last)
-    magnitude = {"output": largest(case.inputs["value_pages"].value) or 1.0}
+    magnitude = {"output": largest(pages_of(case, "value")) or 1.0}
     if draw(st.booleans()):
         magnitude["softmax_lse"] = 5.0
         case.outputs = list(magnitude)

@@ -14,15 +14,10 @@ import numpy as np
 from oracle import causal_conv_cases, linear_replay_cases
 from oracle.case_file import Case
 from oracle.generate import normal, uniform
+from oracle.named_paged_cases import attention_cases, decode_named_cases, refused
 from oracle.tensors import Tensor
 
 SEED = 20240611
-
-
-def refused(case: Case, status: str) -> Case:
-    case.expect, case.tolerance, case.outputs = {}, {}, None
-    case.error = status
-    return case
 
 
 # ---- CausalConvWithState ----
@@ -220,5 +215,7 @@ def replay_cases() -> dict[str, Case]:
 
 FOLDERS: dict[str, Callable[[], dict[str, Case]]] = {
     "causal_conv": conv_cases,
+    "paged_attention": attention_cases,
+    "paged_decode": decode_named_cases,
     "linear_attention_replay": replay_cases,
 }

@@ -1,4 +1,4 @@
-"""com.microsoft.PagedAttention: docs/paged_attention.md, with extensions X1 to X6 and X8 to X10."""
+"""com.microsoft.PagedAttention: docs/paged_attention.md, with extensions X1 to X10."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Paged:
 def channel_scales(case: Case, side: str) -> np.ndarray | None:
     """X6: scales as float32 [1, 1] or [Hkv, D], or None."""
     kind = case.attributes.get(f"{side}_quant_type", "NONE")
-    if kind == "NONE":
+    if kind in ("NONE", "PER_TOKEN"):
         return None
     scales = case.inputs[f"{side}_scale"].data.astype(np.float32)
     return scales.reshape(1, 1) if kind == "PER_TENSOR" else scales[:, 0, :]
@@ -102,31 +102,63 @@ def quantise(values: np.ndarray, scales: np.ndarray) -> np.ndarray:
     return np.nan_to_num(np.clip(scaled, -128, 127), nan=0.0).astype(np.int8)
 
 
-def store(paged: Paged, side: str, new: Tensor) -> Tensor:
+def quantise_rows(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """X7: bytes [.., D] and scales [..]; the scale is the largest magnitude / 127, or 1 for 0."""
+    rows = values.astype(np.float32)
+    with np.errstate(invalid="ignore"):
+        scales = np.fmax.reduce(np.abs(rows), axis=-1, initial=np.float32(0)) / np.float32(127)
+        scales = np.where(scales == 0, np.float32(1), scales).astype(np.float32)
+        scaled = np.rint(np.clip(rows / scales[..., None], -127, 127))
+    return np.nan_to_num(scaled, nan=0.0).astype(np.int8), scales
+
+
+@dataclass
+class Cache:
+    """A side's cache after phase 1, and the scales of its rows (X7)."""
+
+    rows: Tensor
+    scales: Tensor | None
+
+    def value(self, paged: Paged, side: str) -> np.ndarray:
+        """In float64, [rows, Hkv, D]."""
+        return cache_rows(paged, self.rows, self.scales, side)
+
+
+def store(paged: Paged, side: str, new: Tensor) -> Cache:
     """Phase 1: the cache after the call. The highest token wins a slot."""
-    cache = paged.case.inputs[f"{side}_cache"].copy()
-    scales = channel_scales(paged.case, side[0])
+    inputs = paged.case.inputs
+    cache = inputs[f"{side}_cache"].copy()
+    channels = channel_scales(paged.case, side[0])
+    name = f"{side[0]}_scale_cache"
+    scales = inputs[name].copy() if name in inputs else None
     flat = cache.data.reshape(-1, paged.heads, paged.size)
     for token, slot in enumerate(paged.slots()):
-        if slot >= 0:
-            row = new.data[token]
-            flat[slot] = row if scales is None else quantise(new.value[token], scales)
-    return cache
+        if slot < 0:
+            continue
+        if scales is not None:
+            flat[slot], row_scales = quantise_rows(new.value[token])
+            scales.data.reshape(-1, paged.heads)[slot] = row_scales
+        elif channels is not None:
+            flat[slot] = quantise(new.value[token], channels)
+        else:
+            flat[slot] = new.data[token]
+    return Cache(cache, scales)
 
 
-def cache_rows(paged: Paged, cache: Tensor, side: str) -> np.ndarray:
+def cache_rows(paged: Paged, cache: Tensor, scales: Tensor | None, side: str) -> np.ndarray:
     """The cache in float64, [rows, Hkv, D]."""
     values = cache.value.astype(np.float64).reshape(-1, paged.heads, paged.size)
-    scales = channel_scales(paged.case, side[0])
-    return values if scales is None else values * scales.astype(np.float64)
+    if scales is not None:
+        return values * scales.value.reshape(-1, paged.heads, 1)
+    channels = channel_scales(paged.case, side[0])
+    return values if channels is None else values * channels.astype(np.float64)
 
 
 def compute(case: Case) -> dict[str, Tensor]:
     paged = Paged(case)
     new_keys, new_values, queries = paged.new_rows()
     caches = {"key": store(paged, "key", new_keys), "value": store(paged, "value", new_values)}
-    keys = cache_rows(paged, caches["key"], "key")
-    values = cache_rows(paged, caches["value"], "value")
+    keys, values = (caches[side].value(paged, side) for side in ("key", "value"))
     scale = effective_scale(case.attributes, paged.size)
     softcap = float(np.float32(case.attributes.get("softcap", 0.0)))
     sinks = case.inputs["head_sink"].value if "head_sink" in case.inputs else None
@@ -146,9 +178,12 @@ def compute(case: Case) -> dict[str, Tensor]:
             )
             output[token, h], lse[token, h] = row.output, row.lse
     packed = output.reshape(paged.tokens, paged.query_heads * paged.size)
-    return {
+    results = {
         "output": Tensor.rounded(packed, case.inputs["query"].dtype),
-        "key_cache_out": caches["key"],
-        "value_cache_out": caches["value"],
         "softmax_lse": Tensor.rounded(lse, "F32"),
     }
+    for side, cache in caches.items():
+        results[f"{side}_cache_out"] = cache.rows
+        if cache.scales is not None:
+            results[f"{side[0]}_scale_cache_out"] = cache.scales
+    return results

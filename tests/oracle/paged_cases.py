@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from oracle.case_file import Case
-from oracle.generate import dtypes, expect, largest, normal, poison, seeds
+from oracle.generate import dtypes, expect, largest, normal, poison, seeds, uniform
 from oracle.paged_attention import Paged, cache_rows
 from oracle.tensors import Tensor
 
@@ -60,10 +60,18 @@ def slot_mapping(rng: np.random.Generator, case: Case, kind: str) -> None:
 
 
 def add_quantisation(draw: Draw, rng: np.random.Generator, case: Case, heads: int) -> None:
-    """X6. Powers of two make 1/scale exact, so that stored bytes are the oracle's very own."""
+    """X6 and X7. Powers of two make 1/scale exact, so that bytes are the oracle's very own."""
     blocks, block_size, _, size = case.inputs["key_cache"].shape
     for side in ("key", "value"):
-        kind = draw(st.sampled_from(["PER_TENSOR", "PER_CHANNEL"]))
+        kind = draw(st.sampled_from(["PER_TENSOR", "PER_CHANNEL", "PER_TOKEN", "PER_TOKEN"]))
+        if kind == "PER_TOKEN":
+            rows = (blocks, block_size, heads)
+            case.inputs[f"{side[0]}_scale_cache"] = uniform(rng, rows, "F32", 0.001, 0.03)
+            case.inputs[f"{side}_cache"] = Tensor.integers(
+                rng.integers(-127, 128, (*rows, size)), "I8"
+            )
+            case.attributes[f"{side[0]}_quant_type"] = kind
+            continue
         shape = (1,) if kind == "PER_TENSOR" else (heads, 1, size)
         scales = 2.0 ** rng.integers(-6, -3, shape)
         data = rng.integers(-128, 128, (blocks, block_size, heads, size))
@@ -78,7 +86,9 @@ def poison_unseen(rng: np.random.Generator, case: Case) -> None:
     seen = np.zeros(paged.blocks * paged.block_size, dtype=bool)
     for b, position in paged.owners():
         seen[paged.visible(b, position)] = True
-    for name in ("key_cache", "value_cache"):
+    for name in ("key_cache", "value_cache", "k_scale_cache", "v_scale_cache"):
+        if name not in case.inputs:
+            continue
         cache = case.inputs[name]
         flat = Tensor(cache.dtype, cache.data.reshape(len(seen), -1))
         poison(rng, flat, ~seen)
@@ -160,15 +170,22 @@ def legal(draw: Draw) -> Case:
 
 
 def finish(draw: Draw, case: Case) -> Case:
+    case.note = "random legal call"
+    return expected(case, bool(draw(st.booleans())))
+
+
+def expected(case: Case, lse: bool) -> Case:
     """Expected outputs. The error of a weighted mean is one of the values, not of the mean."""
     paged = Paged(case)
-    values = cache_rows(paged, case.inputs["value_cache"], "value")
+    inputs = case.inputs
+    values = cache_rows(paged, inputs["value_cache"], inputs.get("v_scale_cache"), "value")
     reach = max(largest(values), largest(case.inputs["query"].value), 1e-3)
     magnitude = {"output": reach, "key_cache_out": 0.0, "value_cache_out": 0.0}
-    if draw(st.booleans()):
+    scales = [name for name in ("k_scale_cache", "v_scale_cache") if name in inputs]
+    magnitude.update({f"{name}_out": 0.0 for name in scales})
+    if lse:
         magnitude["softmax_lse"] = max(1.0, reach)
         case.outputs = list(magnitude)
-    case.note = "random legal call"
     return expect(case, magnitude)
 
 

@@ -1,4 +1,4 @@
-"""quire.PagedDecode (docs/paged_decode.md, with X1, X3, X4) and quire.MergeAttentionStates."""
+"""quire.PagedDecode (docs/paged_decode.md, with X1 to X4) and quire.MergeAttentionStates."""
 
 from __future__ import annotations
 
@@ -9,10 +9,18 @@ from oracle.case_file import Case
 from oracle.tensors import Tensor
 
 
+def pages_of(case: Case, side: str) -> np.ndarray:
+    """Pages in float64, [Hkv, C, P, D]; int8 ones (X2) without their padding, times their scales."""
+    size = case.inputs["query"].shape[2]
+    pages = case.inputs[f"{side}_pages"].value[..., :size].astype(np.float64)
+    scales = case.inputs.get(f"{side}_scales")
+    return pages if scales is None else pages * scales.value[..., None]
+
+
 def compute(case: Case) -> dict[str, Tensor]:
     inputs = case.inputs
     query = inputs["query"].value
-    keys, values = inputs["key_pages"].value, inputs["value_pages"].value
+    keys, values = pages_of(case, "key"), pages_of(case, "value")
     table, lengths = inputs["page_table"].value, inputs["context_lengths"].value
     scale = float(np.float32(case.attributes["scale"]))
     window = int(case.attributes.get("local_window_size", -1))

@@ -9,6 +9,7 @@ import pytest
 
 from oracle.case_file import Case
 from oracle.operators import compute
+from oracle.paged_attention import quantise_rows
 from oracle.tensors import Tensor, bf16_bits
 
 
@@ -84,6 +85,15 @@ def test_non_causal() -> None:
     """PA-G12."""
     got = paged({"is_causal": 0}, {})["output"].value
     np.testing.assert_allclose(got[1:, ::2], [[13.7754067, 16.2245933]] * 2, rtol=6e-9)
+
+
+def test_quantise_rows() -> None:
+    """X7's and PD-G8's vector."""
+    stored, scales = quantise_rows(np.array([[1, -0.3, 0.1, 0], [0, 0, 0, 0]]))
+    np.testing.assert_array_equal(stored, [[127, -38, 13, 0], [0, 0, 0, 0]])
+    np.testing.assert_allclose(scales, [0.0078740157, 1], rtol=4e-9)
+    read = stored[0] * scales[0].astype(np.float64)
+    np.testing.assert_allclose(read, [1, -0.2992126, 0.1023622, 0], atol=5e-8)
 
 
 def test_merge() -> None:

@@ -1,5 +1,6 @@
 /* The PagedAttention call of a case. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "bench_builder.h"
 
@@ -105,6 +106,28 @@ static void add_caches(bench_builder *builder, const bench_attention *item, quir
   }
 }
 
+/* One scale for each token and head, beside the caches. */
+static void add_scale_caches(bench_builder *builder, const bench_attention *item) {
+  int64_t blocks = 0;
+  for (size_t s = 0; s < item->sequence_count; ++s) {
+    const int64_t total = item->sequences[s].past + item->sequences[s].fresh;
+    blocks += (total + item->block_size - 1) / item->block_size;
+  }
+  const int64_t shape[3] = {blocks, item->block_size, item->kv_heads};
+  static const char *const names[2] = {"k_scale_cache", "v_scale_cache"};
+  for (int i = 0; i < 2; ++i) {
+    float *scales = quire_bench_tensor(builder, names[i], 0, 1, QUIRE_FLOAT32, NULL, 3, shape);
+    for (int64_t c = 0; c < blocks * item->block_size * item->kv_heads && scales; ++c) {
+      scales[c] = 0.02f + 0.0001f * (float)quire_bench_random_below(&builder->random, 100);
+    }
+    if (scales) {
+      quire_bench_repeat(builder, names[i]);
+    }
+  }
+  quire_bench_text(builder, "k_quant_type", "PER_TOKEN");
+  quire_bench_text(builder, "v_quant_type", "PER_TOKEN");
+}
+
 static void add_scales(bench_builder *builder, const bench_attention *item) {
   const int64_t shape[3] = {item->kv_heads, 1, item->head_size};
   static const char *const names[2] = {"k_scale", "v_scale"};
@@ -147,7 +170,9 @@ quire_status quire_bench_make_attention(const quire_session *session, const benc
   add_rows(&builder, "value", element, tokens, kv_width);
   add_caches(&builder, item, cache);
   add_lengths(&builder, item, longest);
-  if (cache == QUIRE_INT8) {
+  if (!strcmp(dtype_name, "i8t")) {
+    add_scale_caches(&builder, item);
+  } else if (cache == QUIRE_INT8) {
     add_scales(&builder, item);
   }
   if (item->has_sink) {
@@ -167,6 +192,9 @@ quire_status quire_bench_make_attention(const quire_session *session, const benc
     quire_bench_number(&builder, "softcap", item->softcap);
   }
   layers->bytes = quire_bench_attention_bytes(item, cache);
+  if (!strcmp(dtype_name, "i8t")) {
+    layers->bytes += 2 * keys * (double)item->kv_heads * sizeof(float);
+  }
   layers->flops = 4 * pairs * (double)width;
   return quire_bench_end(&builder);
 }

@@ -49,11 +49,11 @@ static void short_text(reader *from, const char *field, const char *absent,
 }
 
 static void dtypes(reader *from, const char *field, bench_case *item) {
-  static const char *const known[] = {"f32", "f16", "bf16", "i8"};
+  static const char *const known[] = {"f32", "f16", "bf16", "i8", "i8t"};
   const json_t *list = json_object_get(from->object, field);
   const size_t count = json_array_size(list);
   if (count == 0 || count > BENCH_MOST_DTYPES) {
-    fail(from, field, "must list one to four types");
+    fail(from, field, "must list one to five types");
     return;
   }
   for (size_t i = 0; i < count; ++i) {
@@ -65,7 +65,7 @@ static void dtypes(reader *from, const char *field, bench_case *item) {
     }
   }
   if (item->dtype_count != count) {
-    fail(from, field, "has an unknown type; f32, f16, bf16 and i8 are known");
+    fail(from, field, "has an unknown type; f32, f16, bf16, i8 and i8t are known");
   }
 }
 

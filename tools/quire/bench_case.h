@@ -9,7 +9,7 @@
 #include "quire/status.h"
 #include "quire/tensor.h"
 
-enum { BENCH_MOST_DTYPES = 4, BENCH_TEXT_SIZE = 64 };
+enum { BENCH_MOST_DTYPES = 5, BENCH_TEXT_SIZE = 64 };
 
 /* One sequence of a ragged batch. */
 typedef struct bench_sequence {
@@ -41,7 +41,7 @@ typedef struct bench_case {
   quire_precision precision;         /* EXACT unless the command line says otherwise */
   int64_t states;                    /* buffers that the warm figure rotates through */
   int64_t stream_mib;                /* other memory that is read between layers */
-  char dtypes[BENCH_MOST_DTYPES][8]; /* "f32", "f16", "bf16", "i8" */
+  char dtypes[BENCH_MOST_DTYPES][8]; /* "f32", "f16", "bf16", "i8", "i8t" */
   size_t dtype_count;
 } bench_case;
 

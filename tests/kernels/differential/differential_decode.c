@@ -6,7 +6,7 @@
 enum { MOST_ROWS = 6 };
 
 typedef struct problem {
-  quire_dtype element;
+  quire_dtype element, cache;
   int64_t rows, kv_heads, heads, size, pages, page, columns, window;
   int64_t lengths[MOST_ROWS];
   int32_t *table;
@@ -19,6 +19,7 @@ static void choose(diff_call *call, problem *p) {
   static const int64_t pages[] = {1, 7, 16, 32};
   static const int64_t lengths[] = {1, 2, 63, 64, 65, 300, 512, 1023, 1024, 1025, 1700};
   p->element = floats[call->seed % 3];
+  p->cache = diff_once_in(&call->random, 3) ? QUIRE_INT8 : p->element;
   p->rows = diff_between(&call->random, 1, MOST_ROWS);
   p->kv_heads = diff_between(&call->random, 1, 3);
   p->heads = p->kv_heads * diff_pick(&call->random, groups, 5);
@@ -53,17 +54,19 @@ static void make_table(diff_call *call, problem *p) {
   }
 }
 
-static void fill_pages(diff_call *call, const problem *p, const diff_tensor *pages) {
+/* Numbers for tokens that some row sees; `size` of pages, 1 of their scales. */
+static void fill_pages(diff_call *call, const problem *p, const diff_tensor *pages, int64_t size,
+                       float mean, float scale) {
   for (int64_t r = 0; r < p->rows; ++r) {
     const int64_t first =
         p->window > 0 && p->lengths[r] > p->window ? p->lengths[r] - p->window : 0;
     for (int64_t j = first; j < p->lengths[r]; ++j) {
       const int64_t page = p->table[r * p->columns + j / p->page];
       for (int64_t h = 0; h < p->kv_heads; ++h) {
-        for (int64_t d = 0; d < p->size; ++d) {
+        for (int64_t d = 0; d < size; ++d) {
           const int64_t at =
               h * pages->strides[0] + page * pages->strides[1] + j % p->page * pages->strides[2];
-          diff_store(pages, at + d, diff_normal(&call->random));
+          diff_store(pages, at + d, mean + diff_normal(&call->random) * scale);
         }
       }
     }
@@ -71,13 +74,23 @@ static void fill_pages(diff_call *call, const problem *p, const diff_tensor *pag
 }
 
 static void add_pages(diff_call *call, const problem *p) {
-  const int64_t shape[4] = {p->kv_heads, p->pages, p->page, p->size};
-  const int64_t token_major[4] = {p->size, p->page * p->kv_heads * p->size, p->kv_heads * p->size,
-                                  1};
-  const int64_t *strides = diff_once_in(&call->random, 3) ? token_major : NULL;
+  const bool is_int8 = p->cache == QUIRE_INT8;
+  const int64_t size = is_int8 ? (p->size + 3) / 4 * 4 : p->size; /* whole words */
+  const int64_t shape[4] = {p->kv_heads, p->pages, p->page, size};
+  const int64_t token_major[4] = {size, p->page * p->kv_heads * size, p->kv_heads * size, 1};
+  const int64_t scale_major[3] = {1, p->page * p->kv_heads, p->kv_heads};
+  const bool is_token_major = diff_once_in(&call->random, 3);
   static const char *const names[2] = {"key_pages", "value_pages"};
+  static const char *const scales[2] = {"key_scales", "value_scales"};
   for (int i = 0; i < 2; ++i) {
-    fill_pages(call, p, diff_add(call, names[i], false, p->element, 4, shape, strides));
+    const diff_tensor *pages =
+        diff_add(call, names[i], false, p->cache, 4, shape, is_token_major ? token_major : NULL);
+    fill_pages(call, p, pages, p->size, 0, is_int8 ? 50 : 1);
+    if (is_int8) {
+      const diff_tensor *scale = diff_add(call, scales[i], false, QUIRE_FLOAT32, 3, shape,
+                                          is_token_major ? scale_major : NULL);
+      fill_pages(call, p, scale, 1, 0.02f, 0.01f);
+    }
   }
 }
 
@@ -86,9 +99,9 @@ void diff_make_paged_decode(diff_call *call, uint64_t seed) {
   diff_call_begin(call, "quire.PagedDecode", seed);
   call->flags = QUIRE_RUN_STRICT;
   choose(call, &p);
-  diff_say(call, " %s, heads %lld/%lld, size %lld, pages of %lld, window %lld, lengths",
-           quire_dtype_name(p.element), (long long)p.heads, (long long)p.kv_heads,
-           (long long)p.size, (long long)p.page, (long long)p.window);
+  diff_say(call, " %s, pages %s, heads %lld/%lld, size %lld, pages of %lld, window %lld, lengths",
+           quire_dtype_name(p.element), quire_dtype_name(p.cache), (long long)p.heads,
+           (long long)p.kv_heads, (long long)p.size, (long long)p.page, (long long)p.window);
   for (int64_t r = 0; r < p.rows; ++r) {
     diff_say(call, " %lld", (long long)p.lengths[r]);
   }

@@ -60,7 +60,7 @@ static void choose_heads(diff_call *call, problem *p) {
 static void choose(diff_call *call, problem *p) {
   static const quire_dtype floats[] = {QUIRE_FLOAT32, QUIRE_FLOAT16, QUIRE_BFLOAT16};
   p->element = floats[call->seed % 3];
-  p->cache = diff_once_in(&call->random, 4) ? QUIRE_INT8 : p->element;
+  p->cache = diff_once_in(&call->random, 3) ? QUIRE_INT8 : p->element;
   p->is_causal = !diff_once_in(&call->random, 8);
   p->is_packed = diff_once_in(&call->random, 4);
   p->is_head_major = diff_once_in(&call->random, 3);
@@ -154,6 +154,57 @@ static void fill_cache(diff_call *call, const problem *p, const diff_tensor *cac
   }
 }
 
+/* X7: a scale for each row that some token sees, and NaN for the others. */
+static void add_scale_cache(diff_call *call, const problem *p, int side, bool is_copied) {
+  static const char *const names[2][2] = {{"k_scale_cache", "k_scale_cache_out"},
+                                          {"v_scale_cache", "v_scale_cache_out"}};
+  const int64_t shape[3] = {p->blocks, p->block, p->kv_heads};
+  const int64_t head_major[3] = {p->block, 1, p->blocks * p->block};
+  const int64_t dense[3] = {p->block * p->kv_heads, p->kv_heads, 1};
+  const int64_t *strides = p->is_head_major ? head_major : dense;
+  const diff_tensor *scales =
+      diff_add(call, names[side][0], false, QUIRE_FLOAT32, 3, shape, strides);
+  for (int64_t s = 0; s < p->sequences; ++s) {
+    const int64_t first =
+        p->window > 0 && p->past[s] + 1 > p->window ? p->past[s] + 1 - p->window : 0;
+    for (int64_t j = first; j < p->past[s] && p->fresh[s] > 0; ++j) {
+      const int32_t block = p->table[s * p->columns + j / p->block];
+      for (int64_t h = 0; block >= 0 && h < p->kv_heads; ++h) {
+        diff_store(scales, block * strides[0] + j % p->block * strides[1] + h * strides[2],
+                   0.02f + 0.01f * diff_normal(&call->random));
+      }
+    }
+  }
+  if (is_copied) {
+    (void)diff_add(call, names[side][1], true, QUIRE_FLOAT32, 3, shape, strides);
+  }
+}
+
+/* X6 and X7, each side in its own way. */
+static void add_scales(diff_call *call, const problem *p, bool is_copied) {
+  static const char *const tensors[2] = {"k_scale", "v_scale"};
+  static const char *const types[2] = {"k_quant_type", "v_quant_type"};
+  static const char *const kinds[3] = {"PER_TENSOR", "PER_CHANNEL", "PER_TOKEN"};
+  const bool is_alike = !diff_once_in(&call->random, 4);
+  const int64_t both = diff_between(&call->random, 0, 2);
+  for (int i = 0; i < 2; ++i) {
+    const int64_t kind = is_alike ? both : diff_between(&call->random, 0, 2);
+    diff_say(call, " %s", kinds[kind]);
+    diff_word(call, types[i], kinds[kind]);
+    if (kind == 2) {
+      add_scale_cache(call, p, i, is_copied);
+      continue;
+    }
+    const bool is_channel = kind == 1;
+    const int64_t scales[3] = {is_channel ? p->kv_heads : 1, 1, p->size};
+    const diff_tensor *scale =
+        diff_add(call, tensors[i], false, QUIRE_FLOAT32, is_channel ? 3 : 1, scales, NULL);
+    for (int64_t c = 0; c < (is_channel ? p->kv_heads * p->size : 1); ++c) {
+      diff_store(scale, c, 0.02f + 0.01f * diff_normal(&call->random));
+    }
+  }
+}
+
 static void add_caches(diff_call *call, problem *p) {
   const int64_t shape[4] = {p->blocks, p->block, p->kv_heads, p->size};
   static const char *const names[2][2] = {{"key_cache", "key_cache_out"},
@@ -168,18 +219,7 @@ static void add_caches(diff_call *call, problem *p) {
     }
   }
   if (p->cache == QUIRE_INT8) {
-    const bool is_channel = diff_once_in(&call->random, 2);
-    const int64_t scales[3] = {is_channel ? p->kv_heads : 1, 1, p->size};
-    static const char *const tensors[2] = {"k_scale", "v_scale"};
-    static const char *const types[2] = {"k_quant_type", "v_quant_type"};
-    for (int i = 0; i < 2; ++i) {
-      const diff_tensor *scale =
-          diff_add(call, tensors[i], false, QUIRE_FLOAT32, is_channel ? 3 : 1, scales, NULL);
-      for (int64_t c = 0; c < (is_channel ? p->kv_heads * p->size : 1); ++c) {
-        diff_store(scale, c, 0.02f + 0.01f * diff_normal(&call->random));
-      }
-      diff_word(call, types[i], is_channel ? "PER_CHANNEL" : "PER_TENSOR");
-    }
+    add_scales(call, p, is_copied);
   }
 }
 

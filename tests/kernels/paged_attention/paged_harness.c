@@ -44,8 +44,8 @@ static quire_view view_2(const void *data, quire_dtype dtype, int64_t a, int64_t
 }
 
 static quire_view cache_view(const paged_call *call, const void *data) {
-  const int64_t shape[4] = {call->block_count, call->block_size, call->kv_num_heads,
-                            call->head_size};
+  const int64_t size = call->padded_size != 0 ? call->padded_size : call->head_size;
+  const int64_t shape[4] = {call->block_count, call->block_size, call->kv_num_heads, size};
   quire_view view = make_view(data, call->cache_dtype, 4, shape);
   if (call->cache_stride[3] != 0) {
     memcpy(view.stride, call->cache_stride, sizeof call->cache_stride);

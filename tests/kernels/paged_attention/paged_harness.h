@@ -20,6 +20,7 @@ typedef struct paged_call {
   int64_t query_stride;            /* 0: dense */
   void *key_cache, *value_cache;
   int64_t cache_stride[4];   /* all 0: dense */
+  int64_t padded_size;       /* of a cache's rows; 0: head_size */
   const int32_t *cumulative; /* PagedDecode: NULL */
   const int32_t *past;       /* PagedDecode: context lengths */
   const int32_t *table;
