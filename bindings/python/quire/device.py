@@ -1,0 +1,370 @@
+"""Devices, workspaces, operators: what calls are made on, with and of."""
+
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+from quire._native import c_text, check, ffi, generation, lib, new_error, owned, text
+from quire.errors import BadManifest, BadRequest, NotFound
+
+_lock = threading.Lock()
+_shared: dict[str, Any] = {"generation": -1, "context": None, "device": None}
+_ISAS = {"best": 0, "scalar": 1, "avx2": 2, "avx512": 3, "neon": 4}
+
+
+def _shared_now() -> dict[str, Any]:
+    """What this process shares; a forked child begins anew. Call with the lock held."""
+    if _shared["generation"] != generation():
+        _shared.update(generation=generation(), context=None, device=None)
+    return _shared
+
+
+def context() -> Any:
+    """The process's context, which owns the built-in operators."""
+    with _lock:
+        shared = _shared_now()
+        if shared["context"] is None:
+            made, error = ffi.new("quire_context **"), new_error()
+            check(lib.quire_context_create(ffi.NULL, made, error), error)
+            shared["context"] = owned(made[0], lib.quire_context_release)
+        return shared["context"]
+
+
+@dataclass(frozen=True)
+class DeviceFacts:
+    """Facts for people; 0 or "" where unknown."""
+
+    name: str
+    model: str
+    threads: int
+    l1_bytes: int
+    l2_bytes: int
+    l3_bytes: int
+    isa: str
+
+
+class Device:
+    """Runs calls. May be used by several threads at once.
+
+    name: "cpu" (`quire.device_names()` lists what this build knows).
+    threads: size of its own pool; 0: one per processor in use.
+    isa: highest instruction set: "best", "scalar", "avx2", "avx512", "neon"; no result depends on it.
+    plan_cache_size: plans that calls keep; 0: 256.
+
+    A device that was opened before fork() cannot be used in the child, which has no threads of
+    its pool; open another one there. The default device does that by itself.
+    """
+
+    def __init__(
+        self, name: str = "cpu", *, threads: int = 0, isa: str = "best", plan_cache_size: int = 0
+    ) -> None:
+        options = ffi.new("quire_device_options *")
+        lib.quire_device_options_init(options)
+        if isa not in _ISAS:
+            raise BadRequest(f"isa: {isa!r} is none of {', '.join(_ISAS)}")
+        options.isa = _ISAS[isa]
+        for member, value in (("threads", threads), ("plan_cache_size", plan_cache_size)):
+            if not 0 <= value < 2**31:
+                raise BadRequest(f"{member}: {value} is not in 0 to {2**31 - 1}")
+            setattr(options, member, value)
+        made, error = ffi.new("quire_device **"), new_error()
+        check(lib.quire_device_open(context(), c_text(name), options, made, error), error)
+        self._handle: Any = owned(made[0], lib.quire_device_release)
+        self._generation = generation()
+
+    def live(self) -> Any:
+        """The library's handle."""
+        handle = self._handle
+        if handle is None:
+            raise BadRequest("device: it is closed")
+        if self._generation != generation():
+            raise BadRequest("device: it was opened before fork(); open another one in this process")
+        return handle
+
+    def close(self) -> None:
+        """Gives the device up; plans and workspaces keep what they need of it. May be repeated."""
+        self._handle = None
+
+    def __enter__(self) -> Device:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def facts(self) -> DeviceFacts:
+        facts = ffi.new("quire_device_facts *")
+        lib.quire_device_get_facts(self.live(), facts)
+        return DeviceFacts(
+            text(facts.name),
+            text(facts.model),
+            facts.threads,
+            facts.l1_bytes,
+            facts.l2_bytes,
+            facts.l3_bytes,
+            text(facts.isa),
+        )
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Features that plans may use: instruction sets of a CPU, features of WebGPU."""
+        handle = self.live()
+        description = lib.quire_device_describe(handle)
+        return tuple(text(description.features[i]) for i in range(description.feature_count))
+
+    def __repr__(self) -> str:
+        if self._handle is None or self._generation != generation():
+            return "<quire.Device closed>"
+        facts = self.facts
+        return f"<quire.Device {facts.name} {facts.isa} threads={facts.threads}>"
+
+
+def default_device() -> Device:
+    """The CPU with all its processors: what calls use that name no device."""
+    shared = _shared
+    device = shared["device"]
+    if device is not None and shared["generation"] == generation():
+        return device  # type: ignore[no-any-return]
+    context()
+    made = Device()
+    with _lock:
+        shared = _shared_now()
+        if shared["device"] is None:
+            shared["device"] = made
+        return shared["device"]  # type: ignore[no-any-return]
+
+
+def device_names() -> list[str]:
+    """Names of the devices that this build knows."""
+    names: list[str] = []
+    while True:
+        name = lib.quire_device_name(len(names))
+        if not name:
+            return names
+        names.append(text(name))
+
+
+@dataclass(frozen=True)
+class WorkspaceCounters:
+    prepared: int
+    """Changes of plan."""
+    reused: int
+    """Calls that found their plan in place."""
+    allocated: int
+    """Growths of memory."""
+    bytes: int
+    """Memory held."""
+
+
+class Workspace:
+    """Reusable scratch. Calls that share one take turns."""
+
+    def __init__(self, device: Device | None = None, *, handle: Any = None) -> None:
+        if handle is None:
+            handle = (device or default_device()).live()
+        made, error = ffi.new("quire_workspace **"), new_error()
+        check(lib.quire_workspace_create(handle, ffi.NULL, made, error), error)
+        self._handle: Any = owned(made[0], lib.quire_workspace_release)
+        self._generation = generation()
+        self.lock = threading.RLock()
+        """Held by every call that uses the workspace; hold it over prepare and runs of a step."""
+
+    def live(self) -> Any:
+        handle = self._handle
+        if handle is None or self._generation != generation():
+            raise BadRequest("workspace: it is closed, or of a process before fork()")
+        return handle
+
+    def close(self) -> None:
+        self._handle = None
+
+    @property
+    def counters(self) -> WorkspaceCounters:
+        counters = ffi.new("quire_workspace_counters *")
+        with self.lock:
+            lib.quire_workspace_get_counters(self.live(), counters)
+        return WorkspaceCounters(
+            counters.prepared, counters.reused, counters.allocated, counters.bytes
+        )
+
+
+# ---- operators ----
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One place for a tensor in a call."""
+
+    name: str
+    is_output: bool
+    is_optional: bool
+    alias: int
+    """Output side of an in-place tensor: slot of its input side; else -1."""
+
+
+@dataclass(frozen=True)
+class Attribute:
+    name: str
+    kind: str
+    """"int", "float", "string", "bool" or "any"."""
+    default: int | float | str | bool | None
+
+
+_KINDS = ("any", "int", "float", "string", "bool")
+
+
+def read_value(value: Any) -> int | float | str | bool | None:
+    """A quire_named_value as a Python value."""
+    readers: dict[int, Any] = {
+        1: lambda: int(value.i),
+        2: lambda: float(value.f),
+        3: lambda: text(value.s),
+        4: lambda: bool(value.i),
+    }
+    return readers.get(value.type, lambda: None)()  # type: ignore[no-any-return]
+
+
+class Operator:
+    """An operator: a loaded manifest. Immutable; may be used by several threads at once.
+
+    Operator("PagedAttention") finds a built-in one, by qualified or unambiguous bare name;
+    Operator.load(text) loads a manifest.
+    """
+
+    def __init__(self, name: str) -> None:
+        owner = context()
+        handle = lib.quire_context_find_operator(owner, c_text(name))
+        if not handle:
+            raise NotFound(f"no operator is called {name!r}, or several are", subject=name)
+        self._fill(handle, owner)
+
+    def _fill(self, handle: Any, owner: Any) -> None:
+        self._handle, self._owner = handle, owner
+        self._generation = generation()
+        slot, slots = ffi.new("quire_slot *"), []
+        for index in range(lib.quire_operator_slot_count(handle)):
+            lib.quire_operator_slot(handle, index, slot)
+            slots.append(
+                Slot(text(slot.name), bool(slot.is_output), bool(slot.is_optional), slot.alias)
+            )
+        self.slots: tuple[Slot, ...] = tuple(slots)
+        self.index: dict[tuple[str, bool], int] = {
+            (slot.name, slot.is_output): i for i, slot in enumerate(slots)
+        }
+
+    @classmethod
+    def load(cls, manifest: str | bytes) -> Operator:
+        """Loads a kernel manifest. BadManifest names the JSON path of the first fault."""
+        raw = manifest.encode() if isinstance(manifest, str) else bytes(manifest)
+        owner, made, error = context(), ffi.new("quire_operator **"), new_error()
+        check(lib.quire_operator_load(owner, raw, len(raw), made, error), error)
+        operator = cls.__new__(cls)
+        operator._fill(owned(made[0], lib.quire_operator_release), owner)
+        return operator
+
+    def live(self) -> Any:
+        if self._generation != generation():
+            raise BadRequest("operator: it was loaded before fork(); load it in this process")
+        return self._handle
+
+    @property
+    def name(self) -> str:
+        return text(lib.quire_operator_name(self.live()))
+
+    @property
+    def since_version(self) -> int:
+        return int(lib.quire_operator_since_version(self.live()))
+
+    @property
+    def variants(self) -> tuple[tuple[str, str], ...]:
+        """(name, backend) of each variant."""
+        handle = self.live()
+        return tuple(
+            (
+                text(lib.quire_operator_variant_name(handle, i)),
+                text(lib.quire_operator_variant_backend(handle, i)),
+            )
+            for i in range(lib.quire_operator_variant_count(handle))
+        )
+
+    @property
+    def attributes(self) -> tuple[Attribute, ...]:
+        handle, found = self.live(), []
+        value, kind = ffi.new("quire_named_value *"), ffi.new("quire_value_type *")
+        for index in range(lib.quire_operator_attribute_count(handle)):
+            lib.quire_operator_attribute(handle, index, value, kind)
+            found.append(Attribute(text(value.name), _KINDS[kind[0]], read_value(value)))
+        return tuple(found)
+
+    def __repr__(self) -> str:
+        return f"<quire.Operator {self.name}>"
+
+
+_operators: dict[tuple[int, str], Operator] = {}
+
+
+def operator_named(value: Operator | str) -> Operator:
+    if isinstance(value, Operator):
+        return value
+    key = (generation(), value)
+    known = _operators.get(key)
+    if known is None:
+        known = Operator(value)
+        if len(_operators) < 256:
+            _operators[key] = known
+    return known
+
+
+def operators() -> list[Operator]:
+    """The built-in operators, in a fixed order."""
+    owner = context()
+    count = lib.quire_context_operator_count(owner)
+    return [
+        operator_named(text(lib.quire_operator_name(lib.quire_context_operator(owner, i))))
+        for i in range(count)
+    ]
+
+
+@dataclass(frozen=True)
+class Finding:
+    severity: str
+    path: str
+    line: int
+    message: str
+
+
+def lint(manifest: str | bytes) -> list[Finding]:
+    """Every finding about a kernel manifest, in the order of the text; empty: it is good."""
+    raw = manifest.encode() if isinstance(manifest, str) else bytes(manifest)
+    found: list[Finding] = []
+
+    @ffi.callback("void(void *, const quire_finding *)")
+    def report(_user: Any, finding: Any) -> None:
+        severity = "error" if finding.severity else "warning"
+        found.append(
+            Finding(severity, text(finding.path), finding.line, text(finding.message))
+        )
+
+    error = new_error()
+    status = lib.quire_operator_lint(context(), raw, len(raw), report, ffi.NULL, error)
+    try:
+        check(status, error)
+    except BadManifest:
+        pass
+    return found
+
+
+def version() -> str:
+    return text(lib.quire_version())
+
+
+if hasattr(os, "register_at_fork"):
+    # The lock may have been held by another thread of the parent.
+    def _new_lock() -> None:
+        global _lock
+        _lock = threading.Lock()
+
+    os.register_at_fork(after_in_child=_new_lock)
