@@ -47,6 +47,10 @@ static unsigned char *claim(bench_builder *builder, size_t bytes) {
   return memory;
 }
 
+static int is_host(const quire_device *device) {
+  return !strcmp(quire_device_describe(device)->backend, "cpu");
+}
+
 static void request(bench_builder *builder, const char *name, int is_output,
                     const quire_tensor *form, const char *alias) {
   const quire_request_tensor asked = {
@@ -63,6 +67,9 @@ void *quire_bench_tensor(bench_builder *builder, const char *name, int is_output
   bench_layers *layers = builder->layers;
   if (builder->status != QUIRE_OK) {
     return NULL;
+  }
+  if (!is_host(builder->session->device)) {
+    alias = NULL; /* a dispatch cannot read and write one buffer under two names */
   }
   const int32_t slot = quire_operator_find_slot(layers->op, name, is_output);
   const int32_t source = alias ? quire_operator_find_slot(layers->op, alias, 0) : -1;
@@ -130,6 +137,7 @@ quire_status quire_bench_end(bench_builder *builder) {
   builder->request.inputs = builder->inputs;
   builder->request.outputs = builder->outputs;
   builder->request.attributes = builder->attributes;
+  builder->request.variant = builder->session->variant;
   quire_status status = quire_plan_create(builder->session->device, layers->op, &builder->request,
                                           &layers->plan, builder->error);
   if (status == QUIRE_OK) {

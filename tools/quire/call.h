@@ -14,6 +14,7 @@
 typedef struct quire_session {
   quire_context *context;
   quire_device *device;
+  const char *variant; /* of benchmarks: insist on this one; NULL: the planner's choice */
 } quire_session;
 
 /* Opens the context. */

@@ -6,6 +6,7 @@
 #include <jansson.h>
 
 #include "bench_case.h"
+#include "bench_gpu.h"
 #include "bench_measure.h"
 #include "bench_probe.h"
 #include "bench_program.h"
@@ -16,8 +17,9 @@ enum { LONGEST_CASES = 16 * 1024 * 1024, MOST_SETS = 1024 };
 
 typedef struct bench_options {
   int is_json, is_list;
+  int no_subgroups, default_limits, trusted_shaders;
   int64_t threads;
-  const char *isa, *cases, *mode, *seconds, *precision;
+  const char *isa, *cases, *mode, *seconds, *precision, *device, *adapter, *variant;
   int64_t patience;
   quire_text_list dtypes;
 } bench_options;
@@ -31,6 +33,33 @@ static const quire_option bench_table[] = {
      .kind = QUIRE_OPTION_FLAG,
      .offset = offsetof(bench_options, is_list),
      .help = "only name the cases"},
+    {.name = "--device",
+     .kind = QUIRE_OPTION_CHOICE,
+     .offset = offsetof(bench_options, device),
+     .choices = "cpu|webgpu",
+     .help = "webgpu: timed by the adapter's clock, buffers in rotation"},
+    {.name = "--adapter",
+     .kind = QUIRE_OPTION_TEXT,
+     .offset = offsetof(bench_options, adapter),
+     .value_name = "N|NAME",
+     .help = "WebGPU: adapter by number or by a part of its name"},
+    {.name = "--no-subgroups",
+     .kind = QUIRE_OPTION_FLAG,
+     .offset = offsetof(bench_options, no_subgroups),
+     .help = "WebGPU: plan as if the adapter had no subgroups"},
+    {.name = "--default-limits",
+     .kind = QUIRE_OPTION_FLAG,
+     .offset = offsetof(bench_options, default_limits),
+     .help = "WebGPU: no more than every device guarantees"},
+    {.name = "--trusted-shaders",
+     .kind = QUIRE_OPTION_FLAG,
+     .offset = offsetof(bench_options, trusted_shaders),
+     .help = "WebGPU: shaders without run-time checks"},
+    {.name = "--variant",
+     .kind = QUIRE_OPTION_TEXT,
+     .offset = offsetof(bench_options, variant),
+     .value_name = "NAME",
+     .help = "insist on this variant of the kernel"},
     {.name = "--threads",
      .kind = QUIRE_OPTION_NUMBER,
      .offset = offsetof(bench_options, threads),
@@ -83,6 +112,8 @@ typedef struct bench_state {
   quire_device_facts facts;
   bench_case_list cases;
   bench_probe probe;
+  bench_gpu gpu;
+  int is_gpu;
   bench_budget budget;
   json_t *results; /* with --json */
 } bench_state;
@@ -189,6 +220,72 @@ static quire_status measure(bench_state *state, bench_figure *figure, quire_erro
   return status;
 }
 
+/* ---- figures of a WebGPU device ---- */
+
+static void print_gpu_head(const bench_state *state) {
+  printf("quire %s, %s\n\n", quire_version(), state->facts.model);
+  printf("%-28s %-5s %-28s %10s %10s .. %-10s %8s %8s %9s %6s %9s\n", "case", "type", "variant",
+         "median us", "p10", "p90", "GB/s", "GFLOP/s", "read us", "share", "record us");
+}
+
+static void print_gpu_figure(const bench_gpu_figure *figure) {
+  const bench_times *times = &figure->times;
+  printf("%-28s %-5s %-28s %10.2f %10.2f .. %-10.2f %8.1f %8.0f %9.2f %5.0f%% %9.2f\n",
+         figure->item->name, figure->dtype, figure->variant, times->median, times->low, times->high,
+         figure->bytes / times->median / 1000, figure->flops / times->median / 1000,
+         figure->memory_limit, 100 * figure->memory_limit / times->median, figure->record);
+  (void)fflush(stdout);
+}
+
+static json_t *gpu_figure_json(const bench_state *state, const bench_gpu_figure *figure) {
+  const bench_times *times = &figure->times;
+  return json_pack(
+      "{s:s, s:s, s:s, s:s, s:s, s:s, s:b, s:b, s:I, s:I, s:f, s:f, s:f, s:f, s:I, s:f, s:f, s:f, "
+      "s:f}",
+      "workload", figure->item->workload, "case", figure->item->name, "model", figure->item->model,
+      "dtype", figure->dtype, "device", "webgpu", "variant", figure->variant, "subgroups",
+      !state->options->no_subgroups, "trusted_shaders", state->options->trusted_shaders, "sets",
+      (json_int_t)figure->sets, "calls_per_pass", (json_int_t)(figure->sets * figure->repeat),
+      "median_us", times->median, "p10_us", times->low, "p90_us", times->high, "min_us",
+      times->least, "samples", (json_int_t)times->samples, "record_us", figure->record, "bytes",
+      figure->bytes, "flops", figure->flops, "memory_limit_us", figure->memory_limit);
+}
+
+static quire_status measure_gpu(bench_state *state, const bench_case *item, const char *dtype,
+                                quire_error *error) {
+  bench_gpu_figure figure;
+  const quire_status status = quire_bench_gpu_measure(&state->gpu, item, dtype, &figure, error);
+  if (status == QUIRE_UNSUPPORTED || status == QUIRE_LIMIT) {
+    (void)fprintf(stderr, "%-28s %-5s %s\n", item->name, dtype, error->message);
+    return QUIRE_OK;
+  }
+  if (status == QUIRE_OK && state->results) {
+    return json_array_append_new(state->results, gpu_figure_json(state, &figure)) == 0
+               ? QUIRE_OK
+               : quire_failure_set(error, QUIRE_OUT_OF_MEMORY, "no memory for the results");
+  }
+  if (status == QUIRE_OK) {
+    print_gpu_figure(&figure);
+  }
+  return status;
+}
+
+static void print_gpu_end(const bench_state *state) {
+  if (!state->results) {
+    printf("\nlimit: a kernel that only reads, %.1f GB/s (best of a few passes)\n",
+           state->gpu.read_gigabytes);
+    return;
+  }
+  json_t *root =
+      json_pack("{s:s, s:s, s:f, s:O}", "version", quire_version(), "model", state->facts.model,
+                "read_gigabytes", state->gpu.read_gigabytes, "measurements", state->results);
+  if (root) {
+    (void)json_dumpf(root, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
+    printf("\n");
+  }
+  json_decref(root);
+}
+
 /* Sets that exceed the last cache four times; 0 if the warm figure does already, or is a stack. */
 static size_t cold_sets(const bench_state *state, const bench_case *item, const char *dtype) {
   const double cache = state->facts.l3_bytes > 0 ? (double)state->facts.l3_bytes : 33554432;
@@ -216,6 +313,10 @@ static quire_status measure_case(bench_state *state, const bench_case *item, qui
     const char *dtype = item->dtypes[i];
     const size_t cold = cold_sets(state, item, dtype);
     if (!is_wanted(state->options, dtype)) {
+      continue;
+    }
+    if (state->is_gpu) {
+      status = measure_gpu(state, item, dtype, error);
       continue;
     }
     bench_figure figure = {.item = item, .dtype = dtype, .sets = (size_t)item->states};
@@ -303,7 +404,7 @@ static quire_status measure_cases(bench_state *state, const quire_text_list *wor
       printf("%-8s %-28s %s\n", item->workload, item->name, item->model);
     } else {
       if (picked == 0 && !state->results) {
-        print_head(state);
+        (state->is_gpu ? print_gpu_head : print_head)(state);
       }
       const quire_status status = measure_case(state, item, error);
       if (status != QUIRE_OK) {
@@ -331,9 +432,25 @@ static const char *take_file(quire_text_list *words, const char *cases) {
   return cases;
 }
 
+static void finish(bench_state *state) {
+  if (state->is_gpu) {
+    print_gpu_end(state);
+  } else if (state->results) {
+    print_json(state);
+  } else {
+    print_limits(&state->probe);
+  }
+}
+
 static quire_status bench(const bench_options *options, quire_text_list *words,
                           quire_error *error) {
-  const quire_call_options call_options = {.threads = options->threads, .isa = options->isa};
+  const quire_call_options call_options = {.device = options->device,
+                                           .adapter = options->adapter,
+                                           .no_subgroups = options->no_subgroups,
+                                           .default_limits = options->default_limits,
+                                           .trusted_shaders = options->trusted_shaders,
+                                           .threads = options->threads,
+                                           .isa = options->isa};
   bench_state state = {
       .options = options,
       .budget = {.seconds = options->seconds ? strtod(options->seconds, NULL) : 0.5,
@@ -350,13 +467,14 @@ static quire_status bench(const bench_options *options, quire_text_list *words,
   }
   if (status == QUIRE_OK) {
     quire_device_get_facts(state.session.device, &state.facts);
+    state.session.variant = options->variant;
+    state.is_gpu = options->device && !strcmp(options->device, "webgpu");
+    state.gpu = (bench_gpu){.session = &state.session, .seconds = state.budget.seconds};
     quire_bench_probe_open(state.facts.isa, state.facts.threads, &state.probe);
     state.results = options->is_json ? json_array() : NULL;
     status = measure_cases(&state, words, error);
-    if (status == QUIRE_OK && state.results) {
-      print_json(&state);
-    } else if (status == QUIRE_OK && !options->is_list) {
-      print_limits(&state.probe);
+    if (status == QUIRE_OK && !options->is_list) {
+      finish(&state);
     }
   }
   json_decref(state.results);
@@ -372,7 +490,15 @@ static const char details[] =
     "or\n"
     "states in turn as hold four times the last cache. limit: the larger of bytes over the\n"
     "bandwidth that the tool measures for that working set, with as many threads, and of the\n"
-    "floating-point operations over the multiply-add peak of the instruction set in use.\n";
+    "floating-point operations over the multiply-add peak of the instruction set in use.\n"
+    "\n"
+    "With --device webgpu a figure is the device's time of one planned call: many calls in one "
+    "pass\n"
+    "between two timestamps, on buffers in rotation, after the device was busy for 0.25 s. read "
+    "us:\n"
+    "the bytes over what a kernel reaches that only reads. record us: the host's time for "
+    "recording\n"
+    "a call. bench/webgpu_cases.json has shapes for it.\n";
 
 static int run(void *const *values, const quire_text_list *positional) {
   quire_text_list words = *positional;
