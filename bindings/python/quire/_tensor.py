@@ -146,7 +146,12 @@ def _find_exporter(kind: type) -> Callable[[Any], Exported] | None:
 
 def _has_buffer(kind: type) -> bool:
     # Py_TPFLAGS tell nothing; __buffer__ exists from Python 3.12 on.
-    return hasattr(kind, "__buffer__") or kind.__name__ in ("memoryview", "bytearray", "array", "mmap")
+    return hasattr(kind, "__buffer__") or kind.__name__ in (
+        "memoryview",
+        "bytearray",
+        "array",
+        "mmap",
+    )
 
 
 # ---- import ----

@@ -44,9 +44,7 @@ class _TypedCall:
         """Inputs that a call writes to -> the output that would take the writing instead."""
         if not self._written:
             slots = operator_named(self.operator).slots
-            self._written = {
-                slots[slot.alias].name: slot.name for slot in slots if slot.alias >= 0
-            }
+            self._written = {slots[slot.alias].name: slot.name for slot in slots if slot.alias >= 0}
         return self._written
 
     def __call__(

@@ -81,7 +81,9 @@ class Device:
         if handle is None:
             raise BadRequest("device: it is closed")
         if self._generation != generation():
-            raise BadRequest("device: it was opened before fork(); open another one in this process")
+            raise BadRequest(
+                "device: it was opened before fork(); open another one in this process"
+            )
         return handle
 
     def close(self) -> None:
@@ -341,13 +343,11 @@ def lint(manifest: str | bytes) -> list[Finding]:
     raw = manifest.encode() if isinstance(manifest, str) else bytes(manifest)
     found: list[Finding] = []
 
-    @ffi.callback("void(void *, const quire_finding *)")
-    def report(_user: Any, finding: Any) -> None:
+    def note(_user: Any, finding: Any) -> None:
         severity = "error" if finding.severity else "warning"
-        found.append(
-            Finding(severity, text(finding.path), finding.line, text(finding.message))
-        )
+        found.append(Finding(severity, text(finding.path), finding.line, text(finding.message)))
 
+    report = ffi.callback("void(void *, const quire_finding *)", note)
     error = new_error()
     status = lib.quire_operator_lint(context(), raw, len(raw), report, ffi.NULL, error)
     try:

@@ -136,7 +136,9 @@ def set_value(record: Any, name: str, value: Any, keep_text: Callable[[str], Any
         try:
             record.type, record.f = lib.QUIRE_VALUE_TYPE_FLOAT, float(value)
         except (TypeError, ValueError) as fault:
-            raise BadRequest(f"{name}: {value!r} is neither number nor text", subject=name) from fault
+            raise BadRequest(
+                f"{name}: {value!r} is neither number nor text", subject=name
+            ) from fault
 
 
 def _address(view: Any) -> int:
@@ -174,9 +176,7 @@ class Plan:
         made, error = ffi.new("quire_plan **"), new_error()
         self.device_handle = self.device.live()
         check(
-            lib.quire_plan_create(
-                self.device_handle, self.operator.live(), request.c, made, error
-            ),
+            lib.quire_plan_create(self.device_handle, self.operator.live(), request.c, made, error),
             error,
         )
         self._handle: Any = owned(made[0], lib.quire_plan_release)
@@ -294,9 +294,7 @@ class BoundCall:
                 form = forms[slot.name]
                 value = _tensor.empty(form.shape or (), _tensor.dtype_number(form.dtype), like)
             elif slot.name not in forms:
-                raise BadPresence(
-                    f"{slot.name}: the plan was made without it", subject=slot.name
-                )
+                raise BadPresence(f"{slot.name}: the plan was made without it", subject=slot.name)
             writes = slot.is_output or index in written
             self._keep.append(value)
             self._keep.append(
@@ -415,9 +413,7 @@ def explain(
     if format not in ("text", "json"):
         raise BadRequest(f"format: {format!r} is neither 'text' nor 'json'")
     found = operator_named(operator)
-    request = _Request(
-        found, inputs, attributes or {}, outputs, precision, variant, tunables or {}
-    )
+    request = _Request(found, inputs, attributes or {}, outputs, precision, variant, tunables or {})
     keep: list[Any] = []
     described = _description(device, keep) if isinstance(device, Mapping) else ffi.NULL
     opened = device if isinstance(device, Device) else None
@@ -425,10 +421,10 @@ def explain(
         opened = default_device()
     pieces: list[bytes] = []
 
-    @ffi.callback("void(void *, const char *, size_t)")
-    def write(_user: Any, characters: Any, length: int) -> None:
+    def take(_user: Any, characters: Any, length: int) -> None:
         pieces.append(ffi.buffer(characters, length)[:])
 
+    write = ffi.callback("void(void *, const char *, size_t)", take)
     error = new_error()
     status = lib.quire_explain(
         found.live(),

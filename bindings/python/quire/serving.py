@@ -162,7 +162,7 @@ def _prefix_key(key: Key) -> Any:
         key = tuple(int.from_bytes(digest[i : i + 8], "little") for i in range(0, 32, 8))  # type: ignore[assignment]
     made = ffi.new("quire_prefix_key *")
     try:
-        words = list(key)  # type: ignore[arg-type]
+        words = list(key)
         if len(words) != 4:
             raise TypeError(f"{len(words)} words")
         made.words = words
@@ -491,9 +491,7 @@ class Sequence:
     def truncate(self, length: int, *, copy: bool = False) -> None:
         """Shortens it. copy: it may end inside a shared block, which the next append copies."""
         flags = lib.QUIRE_TRUNCATE_COPY if copy else 0
-        self.cache.call(
-            lib.quire_sequence_truncate, self.number, _number("length", length), flags
-        )
+        self.cache.call(lib.quire_sequence_truncate, self.number, _number("length", length), flags)
 
     def rollback_point(self, length: int) -> int:
         """The largest length up to `length` that truncate(copy=True) can reach."""
@@ -537,9 +535,7 @@ class Sequence:
     def chunk(self, limit: int) -> int:
         """How many of `limit` tokens the next step should take, to end where a checkpoint is due."""
         count = ffi.new("int64_t *")
-        self.cache.call(
-            lib.quire_sequence_get_chunk, self.number, _number("limit", limit), count
-        )
+        self.cache.call(lib.quire_sequence_get_chunk, self.number, _number("limit", limit), count)
         return int(count[0])
 
     def blocks(self, group: int = 0) -> np.ndarray:

@@ -65,7 +65,10 @@ def test_outputs_are_filled_where_they_are_given(paged):
 
 def test_caches_stay_as_they_are_where_copies_are_asked_for(paged):
     before = paged.key_cache.copy(), paged.value_cache.copy()
-    copies = {"key_cache_out": np.zeros_like(before[0]), "value_cache_out": np.zeros_like(before[1])}
+    copies = {
+        "key_cache_out": np.zeros_like(before[0]),
+        "value_cache_out": np.zeros_like(before[1]),
+    }
     quire.paged_attention(**paged.arguments(), **copies)
     np.testing.assert_array_equal(paged.key_cache, before[0])
     np.testing.assert_array_equal(paged.value_cache, before[1])

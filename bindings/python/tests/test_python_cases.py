@@ -67,7 +67,9 @@ def test_case_by_plan(path):
     case = read_case(path)
     operator = quire.Operator(case.op)
     inputs = {name: to_array(tensor) for name, tensor in case.inputs.items()}
-    in_place = {slot.name: operator.slots[slot.alias].name for slot in operator.slots if slot.alias >= 0}
+    in_place = {
+        slot.name: operator.slots[slot.alias].name for slot in operator.slots if slot.alias >= 0
+    }
 
     def compute() -> dict[str, Any]:
         wanted = list(case.expect) or list(case.outputs or [])

@@ -23,7 +23,9 @@ def arrays(draw):
     """An array of any type, shape and strides, perhaps read-only."""
     array = np.zeros(draw(shapes), draw(dtypes))
     if array.ndim:
-        cut = st.sampled_from([slice(None), slice(None, None, 2), slice(None, None, -1), slice(1, None)])
+        cut = st.sampled_from(
+            [slice(None), slice(None, None, 2), slice(None, None, -1), slice(1, None)]
+        )
         array = array[tuple(draw(cut) for _ in range(array.ndim))]
     if draw(st.booleans()):
         array = array.T
@@ -138,7 +140,9 @@ def test_plans_and_bound_calls(data):
         plan = quire.Plan("PagedAttention", tensors, paged.attributes,
                           outputs=data.draw(st.lists(st.text(max_size=3), max_size=1)))  # fmt: skip
         bindings = dict(tensors)
-        for name in data.draw(st.lists(st.sampled_from([*bindings, "output", "softmax_lse"]), max_size=2)):
+        for name in data.draw(
+            st.lists(st.sampled_from([*bindings, "output", "softmax_lse"]), max_size=2)
+        ):
             bindings[name] = data.draw(junk, label=f"bind {name}")
         bound = plan.bind(bindings, strict=data.draw(st.booleans()))
         if data.draw(st.booleans()):
@@ -168,7 +172,9 @@ def test_serving(data):
                 sequence.append(data.draw(count))
             elif what == 2:
                 draft = data.draw(count)
-                cache.batch([quire.Step(sequence, data.draw(count), draft, replay=data.draw(st.booleans()))])
+                cache.batch(
+                    [quire.Step(sequence, data.draw(count), draft, replay=data.draw(st.booleans()))]
+                )
             elif what == 3:
                 sequence.commit([1] * data.draw(st.integers(0, 9)))
             elif what == 4:

@@ -111,7 +111,11 @@ def test_what_is_closed_is_refused(paged):
     plan.close()
     device.close()
     bound()  # keeps what it needs
-    for use in (lambda: plan.variant, lambda: plan.bind(paged.tensors()), lambda: plan.workspace_bytes):
+    for use in (
+        lambda: plan.variant,
+        lambda: plan.bind(paged.tensors()),
+        lambda: plan.workspace_bytes,
+    ):
         with pytest.raises(quire.BadRequest, match="^plan: it is closed"):
             use()
     with pytest.raises(quire.BadRequest, match="^device: it is closed"):
@@ -149,7 +153,7 @@ def test_operators():
     operator = quire.Operator("PagedDecode")
     assert operator.name == "quire.PagedDecode" and operator.since_version == 1
     assert [a.name for a in operator.attributes][0] == "scale"
-    assert ("cpu" in {backend for _, backend in operator.variants})
+    assert "cpu" in {backend for _, backend in operator.variants}
     with pytest.raises(quire.NotFound, match="Abacus"):
         quire.Operator("Abacus")
     with pytest.raises(quire.NotFound):

@@ -19,12 +19,17 @@ class Engine:
         self.value_cache = self.key_cache.copy()
 
     def tensors(self):
-        return [quire.CacheTensor(self.key_cache, "key"), quire.CacheTensor(self.value_cache, "value")]
+        return [
+            quire.CacheTensor(self.key_cache, "key"),
+            quire.CacheTensor(self.value_cache, "value"),
+        ]
 
     @staticmethod
     def embed(tokens, positions, salt):
         place = np.arange(D)[None] * 13 + np.asarray(positions)[:, None] * 7
-        return (((np.asarray(tokens)[:, None] * 31 + place + salt) % 23 - 11) / 16).astype(np.float32)
+        return (((np.asarray(tokens)[:, None] * 31 + place + salt) % 23 - 11) / 16).astype(
+            np.float32
+        )
 
     def run(self, work, **options):
         """One step of (sequence, tokens); returns the rows of output."""
@@ -101,7 +106,9 @@ def test_a_pool_that_is_exhausted():
     first.append(5)
     with pytest.raises(quire.OutOfMemory) as caught:
         second.append(1)
-    assert caught.value.rule == "SV-3" and len(second) == 0 and isinstance(caught.value, MemoryError)
+    assert (
+        caught.value.rule == "SV-3" and len(second) == 0 and isinstance(caught.value, MemoryError)
+    )
     assert engine.cache.pool_statistics().free == 0
 
 
@@ -179,9 +186,7 @@ def test_files(tmp_path):
     other = Engine(blocks=9)
     restored = other.cache.restore(path, other.tensors())
     assert len(restored) == 5
-    np.testing.assert_array_equal(
-        other.run([(restored, [6])])[0], engine.alone([1, 2, 3, 4, 5, 6])
-    )
+    np.testing.assert_array_equal(other.run([(restored, [6])])[0], engine.alone([1, 2, 3, 4, 5, 6]))
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(quire.BadValue):
         other.cache.restore(path, other.tensors())

@@ -46,7 +46,9 @@ def test_views_point_at_the_very_memory(dtype):
         dense = part.flags.c_contiguous
         strides = tuple(s // part.itemsize for s in part.strides)
         assert _tensor.strides_of(record) == (None if dense else strides)
-        assert _tensor.dtype_name(record.dtype) == ("bool" if dtype is np.bool_ else part.dtype.name)
+        assert _tensor.dtype_name(record.dtype) == (
+            "bool" if dtype is np.bool_ else part.dtype.name
+        )
 
 
 def test_caches_are_written_in_place_without_a_copy(paged):
@@ -166,7 +168,10 @@ def test_what_is_no_tensor_is_named(paged, value, kind, words):
 
 def capsule_of(managed, name):
     new = ctypes.pythonapi.PyCapsule_New
-    new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    new.restype, new.argtypes = (
+        ctypes.py_object,
+        [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p],
+    )
     return new(ctypes.addressof(managed), name, None)
 
 

@@ -18,7 +18,9 @@ def large_call():
     """A prefill that takes a good part of a second on one core."""
     tokens, width = 1536, 8 * 128
     random = np.random.default_rng(0)
-    query, key, value = (random.standard_normal((tokens, width), dtype=np.float32) for _ in range(3))
+    query, key, value = (
+        random.standard_normal((tokens, width), dtype=np.float32) for _ in range(3)
+    )
     cache = np.zeros((tokens // 64, 64, 8, 128), np.float32)
     tensors = {
         "query": query, "key": key, "value": value,
@@ -89,9 +91,7 @@ def test_closing_while_others_compute(make_paged):
         for _ in range(40):
             device = quire.Device(threads=1)
             paged = make_paged()
-            plan = quire.Plan(
-                "PagedAttention", paged.tensors(), paged.attributes, device=device
-            )
+            plan = quire.Plan("PagedAttention", paged.tensors(), paged.attributes, device=device)
             bound = plan.bind(paged.tensors())
             closers = [threading.Thread(target=c.close) for c in (plan, device, bound.workspace)]
             for closer in closers:
