@@ -12,6 +12,10 @@ packages_slow=(valgrind)
 packages_neon=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user libjansson-dev:arm64
   libcmocka-dev:arm64)
 
+# Runtimes that the ONNX Runtime provider is tested with, the latest first; and the engine on top.
+onnxruntime_versions=(1.32.0 1.29.0 1.23.2)
+genai_version=0.18.0
+
 jobs=$(nproc 2>/dev/null || echo 2)
 export CMAKE_BUILD_PARALLEL_LEVEL=${CMAKE_BUILD_PARALLEL_LEVEL:-$jobs}
 export CTEST_PARALLEL_LEVEL=${CTEST_PARALLEL_LEVEL:-$jobs}
@@ -80,6 +84,22 @@ python_environment() {
     "$python" -m pip install --quiet --disable-pip-version-check -r "$requirements"
     cp "$requirements" "$folder/requirements.installed"
   fi
+}
+
+# onnxruntime_environment VERSION: makes or refreshes a virtual environment with that runtime, sets $python,
+# and $runtime, the runtime's library. The latest version also gets what the GenAI example needs.
+onnxruntime_environment() {
+  local folder=$repository/build/onnxruntime/venv-$1 wanted
+  wanted=$(cat "$repository/tests/onnxruntime/requirements.txt" && echo "onnxruntime==$1")
+  [[ $1 != "${onnxruntime_versions[0]}" ]] || wanted+=$'\n'"onnxruntime-genai==$genai_version"
+  python=$folder/bin/python
+  if [[ $wanted != "$(cat "$folder/requirements.installed" 2>/dev/null)" ]]; then
+    rm -rf "$folder"
+    python3 -m venv "$folder"
+    "$python" -m pip install --quiet --disable-pip-version-check -r <(echo "$wanted")
+    echo "$wanted" >"$folder/requirements.installed"
+  fi
+  runtime=$(echo "$folder"/lib/python3*/site-packages/onnxruntime/capi/libonnxruntime.so.*)
 }
 
 # build PRESET [TARGET...]: configures and builds into build/PRESET.
