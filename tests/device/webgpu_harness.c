@@ -1,5 +1,7 @@
 #include "webgpu_harness.h"
 
+#include <dlfcn.h>
+
 #include "error.h"
 #include "template.h"
 
@@ -187,6 +189,24 @@ bool gpu_open(gpu_world *world, const quire_webgpu_options *options) {
     fail_msg("%s", error.message);
   }
   return true;
+}
+
+void gpu_destroy_device(gpu_world *world) {
+  /* The library itself never destroys a device, so it does not look the function up. */
+  quire_webgpu *gpu = quire_webgpu_of(world->device);
+  const char *names[] = {getenv("QUIRE_WEBGPU_LIBRARY"), "libwgpu_native.so", "libwebgpu_dawn.so",
+                         WEBGPU_BUILD_LIBRARY};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    void *library = names[i] == NULL ? NULL : dlopen(names[i], RTLD_NOW);
+    void *found = library == NULL ? NULL : dlsym(library, "wgpuDeviceDestroy");
+    if (found != NULL) {
+      WGPUProcDeviceDestroy destroy;
+      memcpy(&destroy, &found, sizeof destroy);
+      destroy(gpu->device);
+      return;
+    }
+  }
+  fail_msg("no wgpuDeviceDestroy");
 }
 
 void gpu_close(gpu_world *world) {

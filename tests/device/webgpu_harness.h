@@ -33,6 +33,8 @@ typedef struct gpu_world {
 bool gpu_open(gpu_world *world, const quire_webgpu_options *options);
 /* The world without a device. */
 void gpu_open_world(gpu_world *world);
+/* Destroys the device behind the library's back, as when a driver is reset. */
+void gpu_destroy_device(gpu_world *world);
 /* Fails the test if something is still alive. */
 void gpu_close(gpu_world *world);
 
