@@ -77,7 +77,7 @@ quire_status quire_operator_lint_package(quire_context *context, const char *tex
       *error = fault;
     }
   } else if (options != NULL) {
-    status = quire_package_lint(options, manifest, report, user, error);
+    status = quire_package_lint(options, manifest, text, length, report, user, error);
   }
   quire_manifest_destroy(manifest);
   return status;

@@ -6,6 +6,7 @@
 
 #include "alloc.h"
 #include "error.h"
+#include "manifest_json.h"
 
 typedef struct package_file package_file;
 struct package_file {
@@ -80,6 +81,8 @@ static bool find_file(const void *user, const char *path, const char **text, siz
 typedef struct lint {
   quire_finding_function *report;
   void *user;
+  const char *text; /* of the manifest */
+  size_t length;
   quire_error *error;
   quire_status status;
 } lint;
@@ -103,7 +106,15 @@ static void note(lint *found, size_t variant, size_t pass, const quire_error *fa
   char path[100];
   (void)snprintf(path, sizeof path, "$.variants[%zu].passes[%zu].shader", variant, pass);
   if (found->report != NULL) {
-    quire_finding finding = {QUIRE_SEVERITY_ERROR, path, 0, fault->message};
+    quire_json_place root = quire_json_root();
+    quire_json_place variants = quire_json_member(&root, "variants");
+    quire_json_place one = quire_json_element(&variants, variant);
+    quire_json_place passes = quire_json_member(&one, "passes");
+    quire_json_place element = quire_json_element(&passes, pass);
+    quire_json_place place = quire_json_member(&element, "shader");
+    size_t offset = quire_json_locate(found->text, found->length, &place);
+    quire_finding finding = {QUIRE_SEVERITY_ERROR, path, quire_json_line(found->text, offset),
+                             fault->message};
     found->report(found->user, &finding);
   }
   if (found->status == QUIRE_OK) {
@@ -169,9 +180,10 @@ quire_status quire_package_read(const quire_package_options *options, quire_mani
 }
 
 quire_status quire_package_lint(const quire_package_options *options, quire_manifest *manifest,
-                                quire_finding_function *report, void *user, quire_error *error) {
+                                const char *text, size_t length, quire_finding_function *report,
+                                void *user, quire_error *error) {
   package *all = NULL;
-  lint found = {report, user, error, QUIRE_OK};
+  lint found = {report, user, text, length, error, QUIRE_OK};
   QUIRE_TRY(begin(options, manifest, &all, error));
   QUIRE_TRY(check_all(all, manifest, &found, error));
   return found.status;

@@ -13,8 +13,12 @@
 quire_status quire_package_read(const quire_package_options *options, quire_manifest *manifest,
                                 const quire_template_source **source, quire_error *error);
 
-/* Reads them and reports all that is missing or faulty: BAD_MANIFEST then. report may be NULL. */
+/*
+ * Reads them and reports all that is missing or faulty: BAD_MANIFEST then. `text` is the
+ * manifest's, for the lines; report may be NULL.
+ */
 quire_status quire_package_lint(const quire_package_options *options, quire_manifest *manifest,
-                                quire_finding_function *report, void *user, quire_error *error);
+                                const char *text, size_t length, quire_finding_function *report,
+                                void *user, quire_error *error);
 
 #endif

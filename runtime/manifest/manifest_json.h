@@ -1,5 +1,4 @@
-/* Places in a manifest's JSON: their paths, and where they are in the text. Private to
- * runtime/manifest. */
+/* Places in a manifest's JSON: their paths, and where they are in the text. */
 #ifndef QUIRE_MANIFEST_MANIFEST_JSON_H
 #define QUIRE_MANIFEST_MANIFEST_JSON_H
 

@@ -29,9 +29,12 @@ quire_status quire_session_operator(const quire_session *session, const quire_ca
                                     const quire_case *opened, const quire_operator **op,
                                     quire_error *error);
 
-/* Reads a manifest ("-": standard input) and loads it; the caller releases the operator. */
-quire_status quire_session_load(const quire_session *session, const char *path, quire_operator **op,
-                                quire_error *error);
+/*
+ * Reads a manifest ("-": standard input) and loads it with the templates of its package, whose root
+ * is `folder` (NULL: the manifest's own); the caller releases the operator.
+ */
+quire_status quire_session_load(const quire_session *session, const char *path, const char *folder,
+                                quire_operator **op, quire_error *error);
 
 /* An output of a call. Its memory is filled before the run and guarded on both sides. */
 typedef struct quire_call_output {

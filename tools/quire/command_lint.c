@@ -5,8 +5,21 @@
 #include "commands.h"
 #include "failure.h"
 #include "files.h"
+#include "package.h"
 
 enum { LONGEST_MANIFEST = 64 * 1024 * 1024 };
+
+typedef struct lint_options {
+  const char *package;
+} lint_options;
+
+static const quire_option lint_table[] = {
+    {.name = "--package",
+     .kind = QUIRE_OPTION_TEXT,
+     .offset = offsetof(lint_options, package),
+     .value_name = "DIR",
+     .help = "root of the manifests' templates (default each manifest's folder)"},
+};
 
 typedef struct lint_state {
   const char *path;
@@ -36,14 +49,19 @@ static void print_summary(const quire_session *session, const quire_file_bytes *
   quire_operator_release(op);
 }
 
-static int lint_file(const quire_session *session, const char *path) {
+static int lint_file(const quire_session *session, const char *folder, const char *path) {
   lint_state state = {.path = path};
+  quire_package package;
   quire_file_bytes bytes;
   quire_error error;
   quire_status status = quire_file_read(path, LONGEST_MANIFEST, &bytes, &error);
   if (status == QUIRE_OK) {
-    status = quire_operator_lint(session->context, (const char *)bytes.data, bytes.size,
-                                 print_finding, &state, &error);
+    status = quire_package_open(path, folder, &package, &error);
+    if (status == QUIRE_OK) {
+      status = quire_operator_lint_package(session->context, (const char *)bytes.data, bytes.size,
+                                           &package.options, print_finding, &state, &error);
+      quire_package_release(&package);
+    }
     if (status == QUIRE_OK) {
       print_summary(session, &bytes, &state);
     }
@@ -61,13 +79,13 @@ static int run(void *const *values, const quire_text_list *positional) {
   quire_session session;
   quire_error error;
   int code = QUIRE_EXIT_OK;
-  (void)values;
+  const lint_options *options = values[0];
   if (quire_session_open(&session, &error) != QUIRE_OK) {
     quire_failure_print(NULL, &error);
     return QUIRE_EXIT_FAILURE;
   }
   for (size_t i = 0; i < positional->count; ++i) {
-    const int result = lint_file(&session, positional->items[i]);
+    const int result = lint_file(&session, options->package, positional->items[i]);
     code = result > code ? result : code;
   }
   quire_session_close(&session);
@@ -77,10 +95,11 @@ static int run(void *const *values, const quire_text_list *positional) {
 const quire_command quire_command_lint = {
     .name = "lint",
     .summary = "Prints every finding about kernel manifests: FILE:LINE: PATH: severity: message.",
-    .usage = "MANIFEST.json...",
+    .usage = "[--package DIR] MANIFEST.json...",
     .details =
         "exit status: 0 no errors (there may be warnings); 2 a manifest does not load, or wrong "
         "usage\n",
+    .groups = {{lint_table, sizeof lint_table / sizeof *lint_table, sizeof(lint_options)}},
     .positional_minimum = 1,
     .positional_maximum = 100000,
     .positional_name = "MANIFEST.json",

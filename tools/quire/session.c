@@ -3,6 +3,7 @@
 
 #include "call.h"
 #include "failure.h"
+#include "package.h"
 #include "quire/webgpu.h"
 
 enum { LONGEST_MANIFEST = 64 * 1024 * 1024 };
@@ -73,12 +74,18 @@ quire_status quire_session_operator(const quire_session *session, const quire_ca
                                  "no operator \"%.64s\"; quire ops lists them", name);
 }
 
-quire_status quire_session_load(const quire_session *session, const char *path, quire_operator **op,
-                                quire_error *error) {
+quire_status quire_session_load(const quire_session *session, const char *path, const char *folder,
+                                quire_operator **op, quire_error *error) {
   quire_file_bytes bytes;
+  quire_package package;
   quire_status status = quire_file_read(path, LONGEST_MANIFEST, &bytes, error);
   if (status == QUIRE_OK) {
-    status = quire_operator_load(session->context, (const char *)bytes.data, bytes.size, op, error);
+    status = quire_package_open(path, folder, &package, error);
+    if (status == QUIRE_OK) {
+      status = quire_operator_load_package(session->context, (const char *)bytes.data, bytes.size,
+                                           &package.options, op, error);
+      quire_package_release(&package);
+    }
     quire_file_release(&bytes);
   }
   return status;

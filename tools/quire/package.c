@@ -1,0 +1,93 @@
+#include "package.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "failure.h"
+#include "files.h"
+
+enum { LONGEST_TEMPLATE = 16 * 1024 * 1024, LONGEST_PATH = 4096 };
+
+static quire_status read_file(void *user, const char *path, quire_write_function *write,
+                              void *write_user) {
+  const quire_package *package = user;
+  char full[LONGEST_PATH];
+  quire_file_bytes bytes;
+  quire_error error;
+  const int length = snprintf(full, sizeof full, "%s/%s", package->root, path);
+  if (length < 0 || (size_t)length >= sizeof full) {
+    return QUIRE_NOT_FOUND;
+  }
+  const quire_status status = quire_file_read(full, LONGEST_TEMPLATE, &bytes, &error);
+  if (status == QUIRE_OK) {
+    write(write_user, (const char *)bytes.data, bytes.size);
+    quire_file_release(&bytes);
+  }
+  return status;
+}
+
+/* Length of the folder part of a path; 0: the current folder. */
+static size_t folder_length(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash == path ? 1 : slash ? (size_t)(slash - path) : 0;
+}
+
+static char *copy(const char *text, size_t length) {
+  char *copied = malloc(length + 1);
+  if (copied) {
+    memcpy(copied, text, length);
+    copied[length] = '\0';
+  }
+  return copied;
+}
+
+/* The same place without "./" in front; "." itself is nothing. */
+static const char *skip_dots(const char *path) {
+  while (path[0] == '.' && path[1] == '/') {
+    path += 2;
+    path += strspn(path, "/");
+  }
+  return strcmp(path, ".") == 0 ? "" : path;
+}
+
+/* What is left of `path` below `root`, or "". */
+static const char *below(const char *path, const char *root) {
+  path = skip_dots(path);
+  root = skip_dots(root);
+  size_t length = strlen(root);
+  while (length > 1 && root[length - 1] == '/') {
+    --length;
+  }
+  if (length == 0) {
+    return path[0] == '/' || !strncmp(path, "..", 2) ? "" : path;
+  }
+  return !strncmp(path, root, length) && path[length] == '/' ? path + length + 1 : "";
+}
+
+quire_status quire_package_open(const char *manifest, const char *folder, quire_package *package,
+                                quire_error *error) {
+  const size_t own = folder_length(manifest);
+  quire_package_options_init(&package->options);
+  package->root = folder ? copy(folder, strlen(folder)) : own ? copy(manifest, own) : copy(".", 1);
+  char *place = copy(manifest, own);
+  const char *rest = folder && place ? below(place, folder) : "";
+  char *kept = copy(rest, strlen(rest));
+  free(place);
+  if (!package->root || !kept) {
+    free(kept);
+    free(package->root);
+    package->root = NULL;
+    return quire_failure_set(error, QUIRE_OUT_OF_MEMORY, "no memory for the paths of templates");
+  }
+  package->options.folder = kept;
+  package->options.read = read_file;
+  package->options.user = package;
+  return QUIRE_OK;
+}
+
+void quire_package_release(quire_package *package) {
+  free((char *)package->options.folder);
+  free(package->root);
+  package->root = NULL;
+}
