@@ -144,7 +144,7 @@ static void test_encoder(void **state) {
   gpu_close(&world);
 }
 
-/* A second device of ours on the handles of the first, which goes first. */
+/* A second device of ours on the handles of the first, as a program would lend its own. */
 static void test_caller_owned(void **state) {
   (void)state;
   gpu_world first;
@@ -159,12 +159,12 @@ static void test_caller_owned(void **state) {
   gpu_world second;
   assert_true(gpu_open(&second, &options));
   assert_ptr_equal(quire_webgpu_device(second.device), options.device);
-  gpu_close(&first);
   gpu_call call = {.with_bias = true};
   gpu_make(&second, &call, 5, 7, 33);
   record_calls(&call, 2);
   gpu_free(&call);
   gpu_close(&second);
+  gpu_close(&first);
 }
 
 /* ---- buffers ---- */
