@@ -1,5 +1,6 @@
 #include "ort_claim.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* A cache that a node may update in place. */
@@ -33,21 +34,27 @@ static OrtStatus *check_reader(const cache *c, const OrtNode *reader) {
                           c->name, type, name);
 }
 
-static OrtStatus *check_readers(const cache *c) {
-  enum { MOST = 64 };
-  const OrtNode *readers[MOST] = {NULL};
-  int64_t positions[MOST];
-  size_t count = 0;
-  QUIRE_ORT_TRY(c->runtime->api->ValueInfo_GetValueNumConsumers(c->value, &count));
-  if (count > MOST) {
-    return quire_ort_refuse(c->runtime, c->label, ORT_NOT_IMPLEMENTED, "%s: %zu nodes read it",
-                            c->name, count);
-  }
+static OrtStatus *check_readers_in(const cache *c, const OrtNode **readers, int64_t *positions,
+                                   size_t count) {
   QUIRE_ORT_TRY(c->runtime->api->ValueInfo_GetValueConsumers(c->value, readers, positions, count));
   for (size_t i = 0; i < count; i++) {
     QUIRE_ORT_TRY(check_reader(c, readers[i]));
   }
   return NULL;
+}
+
+static OrtStatus *check_readers(const cache *c) {
+  size_t count = 0;
+  QUIRE_ORT_TRY(c->runtime->api->ValueInfo_GetValueNumConsumers(c->value, &count));
+  const OrtNode **readers = calloc(count + 1, sizeof *readers);
+  int64_t *positions = calloc(count + 1, sizeof *positions);
+  OrtStatus *status = readers != NULL && positions != NULL
+                          ? check_readers_in(c, readers, positions, count)
+                          : quire_ort_refuse(c->runtime, c->label, ORT_FAIL,
+                                             "no memory for %zu readers of %s", count, c->name);
+  free(readers);
+  free(positions);
+  return status;
 }
 
 /* An initializer is the model itself: a run must not change the next one. */
