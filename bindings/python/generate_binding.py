@@ -15,7 +15,17 @@ from pathlib import Path
 
 from cffi import FFI
 
-HEADERS = ("status", "tensor", "context", "device", "plan", "operators", "serving")
+HEADERS = (
+    "status",
+    "tensor",
+    "context",
+    "device",
+    "buffer",
+    "plan",
+    "webgpu",
+    "operators",
+    "serving",
+)
 
 DLPACK = """
 typedef struct { int32_t device_type, device_id; } DLDevice;

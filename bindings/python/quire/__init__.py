@@ -5,6 +5,7 @@ with `__dlpack__` or a buffer. Nothing is copied on the way in or out, and Pytho
 released while the library computes.
 """
 
+from quire._tensor import Buffer
 from quire.calls import (
     causal_conv,
     linear_attention,
@@ -78,6 +79,7 @@ __all__ = [
     "Batch",
     "BlockPool",
     "BoundCall",
+    "Buffer",
     "Cache",
     "CacheStatistics",
     "CacheTensor",

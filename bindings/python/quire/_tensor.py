@@ -6,13 +6,14 @@ import ctypes
 import math
 import struct
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from quire._native import ffi, lib, text
-from quire.errors import BadRequest, BadType, Error
+from quire._native import check, ffi, lib, new_error, owned, text
+from quire.errors import BadRequest, BadShape, BadType, Error, Limit, Unsupported
 
 # ctypes.pythonapi, unlike cffi, keeps the interpreter's lock, which these functions need.
 _get_pointer = ctypes.PyDLL(None).PyCapsule_GetPointer
@@ -71,6 +72,8 @@ Exported = tuple[Any, int, bool | None]
 def dtype_name(dtype: int) -> str:
     return text(lib.quire_dtype_name(dtype))
 
+
+_BY_NAME = {dtype_name(number): (number, size) for number, size in _DTYPES.values()}
 
 # ---- exporters ----
 #
@@ -157,12 +160,108 @@ def _has_buffer(kind: type) -> bool:
 # ---- import ----
 
 
-def put(target: Any, at: int, name: str, value: Any, writes: bool) -> tuple[Any, int]:
+class Buffer:
+    """A dense tensor in memory of a device: what calls on devices other than the CPU take.
+
+    Made by Device.empty() and Device.put(). Calls on the device see writes that came before them.
+    """
+
+    def __init__(self, device: Any, shape: tuple[int, ...], dtype: Any, nbytes: int = 0) -> None:
+        self.device = device
+        self.shape = tuple(shape)
+        self.dtype = dtype_name(dtype_number(dtype))
+        """Name of the element type."""
+        self.number, size = _BY_NAME[self.dtype]
+        if len(self.shape) > lib.QUIRE_MAX_RANK or any(d < 0 or d >= 2**63 for d in self.shape):
+            raise BadRequest(f"buffer: shape {list(self.shape)} is not possible")
+        self.size = math.prod(self.shape) * size
+        if self.size >= 2**63:
+            raise Limit(f"buffer: shape {list(self.shape)} does not fit 64 bits")
+        made, error = ffi.new("void **"), new_error()
+        handle = device.live()
+        check(
+            lib.quire_buffer_create(handle, max(-(-self.size // 4) * 4, nbytes), made, error), error
+        )
+        # The buffer keeps its device: it must be destroyed first.
+        self._handle: Any = owned(made[0], lambda held: lib.quire_buffer_destroy(handle, held))
+        self._dimensions = ffi.new("int64_t[]", [*self.shape, 0])
+        self._shape_address = int(ffi.cast("uintptr_t", self._dimensions))
+        self._lock = threading.Lock()
+
+    def live(self) -> Any:
+        handle = self._handle
+        if handle is None:
+            raise BadRequest("buffer: it is closed")
+        self.device.live()
+        return handle
+
+    def close(self) -> None:
+        """Gives the memory back once no call uses it. May be repeated."""
+        self._handle = None
+
+    def write(self, array: Any) -> None:
+        """Copies a dense array of the same type and shape in."""
+        record, _kept = view("array", array)
+        if record.dtype != self.number or shape_of(record) != self.shape:
+            raise BadShape(
+                f"array: is {dtype_name(record.dtype)} {list(shape_of(record))}, "
+                f"the buffer is {self.dtype} {list(self.shape)}"
+            )
+        if not is_dense(record):
+            raise Unsupported("array: has gaps; pass a contiguous copy")
+        source = ffi.cast("char *", record.data) + record.byte_offset
+        error = new_error()
+        with self._lock:
+            check(
+                lib.quire_buffer_write(
+                    self.device.live(), self.live(), 0, source, self.size, error
+                ),
+                error,
+            )
+
+    def numpy(self) -> Any:
+        """A copy as a NumPy array; waits for calls that write it."""
+        array = empty(self.shape, self.number, None)
+        error = new_error()
+        with self._lock:
+            target, _kept = view("array", array, True)
+            check(
+                lib.quire_buffer_read(
+                    self.device.live(), self.live(), 0, target.data, self.size, error
+                ),
+                error,
+            )
+        return array
+
+    def __repr__(self) -> str:
+        return f"<quire.Buffer {self.dtype} {list(self.shape)}>"
+
+
+def _put_buffer(target: Any, at: int, name: str, value: Buffer, device: Any) -> tuple[Any, int]:
+    if device is not None and value.device is not device:
+        raise BadRequest(f"{name}: is a buffer of another device", subject=name)
+    handle = value.live()
+    address = int(ffi.cast("uintptr_t", handle))
+    _write(target, at, address, 0, value.number, len(value.shape), value._shape_address, 0)
+    return (value, handle), value.number
+
+
+def put(
+    target: Any, at: int, name: str, value: Any, writes: bool, device: Any = None
+) -> tuple[Any, int]:
     """Writes a quire_tensor that views a value into a buffer, at a byte offset.
 
-    Returns what keeps the record valid, and the element type.
+    device: whose call it is for; None: only the form counts. Returns what keeps the record valid,
+    and the element type.
     """
     kind = type(value)
+    if kind is Buffer:
+        return _put_buffer(target, at, name, value, device)
+    if device is not None and not device.takes_host_memory:
+        raise BadRequest(
+            f"{name}: is in host memory, and {device!r} has its own; pass device.put(array)",
+            subject=name,
+        )
     exporter = _exporters.get(kind) or _find_exporter(kind)
     if exporter is None:
         raise BadRequest(
@@ -213,10 +312,10 @@ def put(target: Any, at: int, name: str, value: Any, writes: bool) -> tuple[Any,
     return capsule, dtype
 
 
-def view(name: str, value: Any, writes: bool = False) -> tuple[Any, Any]:
+def view(name: str, value: Any, writes: bool = False, device: Any = None) -> tuple[Any, Any]:
     """A quire_tensor record of its own, and what keeps it valid."""
     record = ffi.new("quire_tensor *")
-    return record, put(ffi.buffer(record), 0, name, value, writes)
+    return record, put(ffi.buffer(record), 0, name, value, writes, device)
 
 
 def _elsewhere(name: str, place: int, number: int) -> str:
@@ -284,8 +383,15 @@ def _numpy_dtype(dtype: int) -> Any:
 _numpy_dtypes: dict[int, Any] = {}
 
 
-def empty(shape: tuple[int, ...], dtype: int, like: Any) -> Any:
-    """A new array of the library that `like` comes from: PyTorch, and for all others NumPy."""
+def empty(
+    shape: tuple[int, ...], dtype: int, like: Any, device: Any = None, nbytes: int = 0
+) -> Any:
+    """A new array of the library that `like` comes from: PyTorch, and for all others NumPy.
+
+    On a device with memory of its own a Buffer, of so many bytes at least.
+    """
+    if device is not None and not device.takes_host_memory:
+        return Buffer(device, shape, dtype_name(dtype), nbytes)
     torch = sys.modules.get("torch")
     if torch is not None and hasattr(torch, "Tensor") and isinstance(like, torch.Tensor):
         return torch.empty(shape, dtype=getattr(torch, dtype_name(dtype)))

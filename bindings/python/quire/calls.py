@@ -30,7 +30,7 @@ class _TypedCall:
         if example.struct_size != self.size:
             raise ImportError("quire: the shared library is of another version than the package")
         self._written: dict[str, str] = {}
-        self._forms: dict[Any, dict[str, tuple[tuple[int, ...], int]]] = {}
+        self._forms: dict[Any, dict[str, tuple[tuple[int, ...], int, int]]] = {}
         tensor = ffi.typeof("quire_tensor")
         self.offsets: dict[str, int] = {}
         self.kinds: dict[str, str] = {}
@@ -91,22 +91,24 @@ class _TypedCall:
             if value is not None:
                 like = value if like is None else like
                 writes = name in written and outputs.get(written[name]) is None
-                kept, dtype = put(record, offsets[name], name, value, writes)
+                kept, dtype = put(record, offsets[name], name, value, writes, device)
                 keep.append(kept)
                 forms += (name, dtype, getattr(value, "shape", None))
         for name, value in attributes.items():
             setattr(args, name, _attribute(name, kinds[name], value, keep))
         results = list(outputs.values())
         if any([value is True for value in results]):
-            key = (*forms, *attributes.values(), *[v is None for v in results], generation())
+            key = (*forms, *attributes.values(), *[v is None for v in results], device.number)
             found = self._output_forms(key, device, args, inputs, outputs, attributes)
             results = [
-                _tensor.empty(*found[name], like) if value is True else value
+                _tensor.empty(found[name][0], found[name][1], like, device, found[name][2])
+                if value is True
+                else value
                 for name, value in outputs.items()
             ]
         for name, value in zip(outputs, results, strict=True):
             if value is not None:
-                keep.append(put(record, offsets[name], name, value, True))
+                keep.append(put(record, offsets[name], name, value, True, device))
         return results, keep
 
     def refusal(self, status: int, error: Any, args: Any) -> Error:
@@ -121,7 +123,7 @@ class _TypedCall:
         inputs: Mapping[str, Any],
         outputs: Mapping[str, Any],
         attributes: Mapping[str, Any],
-    ) -> dict[str, tuple[tuple[int, ...], int]]:
+    ) -> dict[str, tuple[tuple[int, ...], int, int]]:
         """Shapes and types of outputs, which planning knows; remembered by the inputs' forms."""
         try:
             if None not in key:
@@ -144,7 +146,7 @@ class _TypedCall:
         views: list[tuple[str, Any]],
         outputs: Mapping[str, Any],
         attributes: Mapping[str, Any],
-    ) -> dict[str, tuple[tuple[int, ...], int]]:
+    ) -> dict[str, tuple[tuple[int, ...], int, int]]:
         forms = {
             name: Form(_tensor.dtype_name(view.dtype), _tensor.shape_of(view))
             for name, view in views
@@ -166,7 +168,7 @@ class _TypedCall:
         ]
         plan = Plan(operator, forms, given, outputs=asked, device=device)
         found = {
-            name: (form.shape or (), _tensor.dtype_number(form.dtype))
+            name: (form.shape or (), _tensor.dtype_number(form.dtype), plan.slot_bytes(name))
             for name, form in plan.forms.items()
         }
         for name, value in outputs.items():

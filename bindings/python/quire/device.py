@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 from dataclasses import dataclass
 from typing import Any
 
 from quire._native import c_text, check, ffi, generation, lib, new_error, owned, text
+from quire._tensor import Buffer, dtype_name, shape_of, view
 from quire.errors import BadManifest, BadRequest, NotFound
 
 _lock = threading.Lock()
 _shared: dict[str, Any] = {"generation": -1, "context": None, "device": None}
+_numbers = itertools.count()
 _ISAS = {"best": 0, "scalar": 1, "avx2": 2, "avx512": 3, "neon": 4}
 
 
@@ -49,7 +52,7 @@ class DeviceFacts:
 class Device:
     """Runs calls. May be used by several threads at once.
 
-    name: "cpu" (`quire.device_names()` lists what this build knows).
+    name: "cpu", "webgpu" (`quire.device_names()` lists what this build knows).
     threads: size of its own pool; 0: one per processor in use.
     isa: highest instruction set: "best", "scalar", "avx2", "avx512", "neon"; no result depends on it.
     plan_cache_size: plans that calls keep; 0: 256.
@@ -74,6 +77,21 @@ class Device:
         check(lib.quire_device_open(context(), c_text(name), options, made, error), error)
         self._handle: Any = owned(made[0], lib.quire_device_release)
         self._generation = generation()
+        self.number = next(_numbers)
+        """No other device of the process has it."""
+        self.takes_host_memory = name == "cpu"
+        """Whether calls take arrays of NumPy, PyTorch, ...; other devices take Buffers only."""
+
+    def empty(self, shape: tuple[int, ...], dtype: Any = "float32") -> Buffer:
+        """A tensor in memory of the device, with unspecified content."""
+        return Buffer(self, shape, dtype)
+
+    def put(self, array: Any) -> Buffer:
+        """A copy of an array in memory of the device."""
+        record, _kept = view("array", array)
+        buffer = Buffer(self, shape_of(record), dtype_name(record.dtype))
+        buffer.write(array)
+        return buffer
 
     def live(self) -> Any:
         """The library's handle."""

@@ -219,6 +219,14 @@ class Plan:
         lib.quire_plan_workspace(self.live(), need)
         return int(need.bytes)
 
+    def slot_bytes(self, name: str) -> int:
+        """What a buffer for that tensor must have at least; 0: absent."""
+        for side in (True, False):
+            index = self.operator.index.get((name, side))
+            if index is not None:
+                return int(lib.quire_plan_slot_bytes(self.live(), index))
+        return 0
+
     def bind(
         self,
         tensors: Mapping[str, Any],
@@ -292,13 +300,21 @@ class BoundCall:
                 if not slot.is_output or slot.alias >= 0 or slot.name not in forms:
                     continue
                 form = forms[slot.name]
-                value = _tensor.empty(form.shape or (), _tensor.dtype_number(form.dtype), like)
+                value = _tensor.empty(
+                    form.shape or (),
+                    _tensor.dtype_number(form.dtype),
+                    like,
+                    self.plan.device,
+                    self.plan.slot_bytes(slot.name),
+                )
             elif slot.name not in forms:
                 raise BadPresence(f"{slot.name}: the plan was made without it", subject=slot.name)
             writes = slot.is_output or index in written
             self._keep.append(value)
             self._keep.append(
-                _tensor.put(records, index * _tensor.TENSOR_SIZE, slot.name, value, writes)
+                _tensor.put(
+                    records, index * _tensor.TENSOR_SIZE, slot.name, value, writes, self.plan.device
+                )
             )
             if slot.is_output:
                 self.outputs[slot.name] = value

@@ -30,7 +30,7 @@ from quire._native import (
 )
 from quire.calls import Tensor, asked, paged_attention_call
 from quire.device import Device, default_device
-from quire.errors import BadRequest
+from quire.errors import BadRequest, Unsupported
 
 
 @dataclass(frozen=True)
@@ -315,9 +315,10 @@ class Cache:
             count = ffi.new("size_t *")
             found = lib.quire_cache_copies(self.live(), count)
             if count[0]:
-                records, _keep = _cache_tensors(tensors, True)
+                device = device or default_device()
+                records, _keep = _cache_tensors(tensors, True, device)
                 error = new_error()
-                handle = (device or default_device()).live()
+                handle = device.live()
                 check(
                     lib.quire_cache_copy_blocks(
                         handle, records, len(tensors), found, count[0], error
@@ -582,14 +583,18 @@ def _pool(found: Any) -> PoolStatistics:
     )
 
 
-def _cache_tensors(tensors: SequenceOf[CacheTensor], writes: bool) -> tuple[Any, list[Any]]:
+def _cache_tensors(
+    tensors: SequenceOf[CacheTensor], writes: bool, device: Device | None = None
+) -> tuple[Any, list[Any]]:
+    """Without a device they are read and written by the host."""
+    device = device or default_device()
     records = ffi.new("quire_cache_tensor[]", max(len(tensors), 1))
     keep: list[Any] = [records]
     for record, tensor in zip(records, tensors, strict=False):
         name = c_text(tensor.name)
         keep.append(name)
         record.name = name
-        viewed, kept = _tensor.view(tensor.name or "tensor", tensor.tensor, writes)
+        viewed, kept = _tensor.view(tensor.name or "tensor", tensor.tensor, writes, device)
         keep.append(kept)
         record.tensor = viewed[0]
         for member in ("group", "block_axis", "row_axis"):
@@ -629,6 +634,8 @@ def shared_prefix_attention(
     """
     library = serving_library()
     device = device or default_device()
+    if not device.takes_host_memory:
+        raise Unsupported(f"device: shared_prefix_attention() does not run on {device!r}")
     args = ffi.new("quire_shared_prefix_args *")
     library.quire_shared_prefix_args_init(args)
     results, keep = paged_attention_call.fill(
@@ -654,7 +661,7 @@ def shared_prefix_attention(
         },
         device,
     )
-    prefix, kept = _tensor.view("prefix_table", prefix_table)
+    prefix, kept = _tensor.view("prefix_table", prefix_table, False, device)
     keep.append(kept)
     args.prefix_table = prefix[0]
     args.prefix_tokens = _number("prefix_tokens", prefix_tokens)
