@@ -5,6 +5,7 @@
 #include "failure.h"
 #include "package.h"
 #include "quire/webgpu.h"
+#include "webgpu_source.h"
 
 enum { LONGEST_MANIFEST = 64 * 1024 * 1024 };
 
@@ -24,6 +25,7 @@ static void set_webgpu(const quire_call_options *options, quire_webgpu_options *
   webgpu->use_subgroups = !options->no_subgroups;
   webgpu->default_limits = options->default_limits;
   webgpu->trusted_shaders = options->trusted_shaders;
+  quire_webgpu_source(webgpu);
   if (options->adapter) {
     char *end = NULL;
     const long number = strtol(options->adapter, &end, 10);
