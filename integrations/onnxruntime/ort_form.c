@@ -86,7 +86,7 @@ static bool is_neutral(const quire_ort_neutral *neutral, const char *name,
     case QUIRE_VALUE_TYPE_FLOAT:
       return value->f == 0;
     default:
-      return value->s[0] == 0;
+      return value->s != NULL && value->s[0] == 0;
   }
 }
 
@@ -252,8 +252,7 @@ OrtStatus *quire_ort_form_read(const quire_ort_runtime *runtime, const quire_ort
 /* ---- comparing ---- */
 
 static bool values_equal(const quire_named_value *a, const quire_named_value *b) {
-  if (a->name != b->name || a->type != b->type || a->i != b->i ||
-      memcmp(&a->f, &b->f, sizeof a->f) != 0) {
+  if (a->name != b->name || a->type != b->type || a->i != b->i || a->f != b->f) {
     return false;
   }
   return a->type != QUIRE_VALUE_TYPE_STRING || strcmp(a->s, b->s) == 0;

@@ -44,8 +44,8 @@ static OrtStatus *read_identity(const provider *self, const OrtNode *node, quire
 static void log_left(const provider *self, const OrtStatus *reason) {
   const OrtApi *api = self->runtime->api;
   char text[QUIRE_MESSAGE_SIZE + 512];
-  snprintf(text, sizeof text, QUIRE_ORT_PROVIDER_NAME " leaves a node to the runtime: %s",
-           api->GetErrorMessage(reason));
+  (void)snprintf(text, sizeof text, QUIRE_ORT_PROVIDER_NAME " leaves a node to the runtime: %s",
+                 api->GetErrorMessage(reason));
   api->ReleaseStatus(api->Logger_LogMessage(self->logger, ORT_LOGGING_LEVEL_INFO, text, ORT_FILE,
                                             __LINE__, __func__));
 }
@@ -234,7 +234,7 @@ static const char *ORT_API_CALL get_name(const OrtEp *ep) {
 OrtStatus *quire_ort_provider_create(const quire_ort_runtime *runtime,
                                      const quire_ort_binding *bindings, quire_device *device,
                                      const quire_ort_options *options, const OrtLogger *logger,
-                                     OrtEp **result) {
+                                     OrtEp **ep) {
   provider *self = calloc(1, sizeof *self);
   quire_ort_plans *plans = self == NULL ? NULL : quire_ort_plans_create(device);
   if (plans == NULL) {
@@ -252,7 +252,7 @@ OrtStatus *quire_ort_provider_create(const quire_ort_runtime *runtime,
   self->options = *options;
   self->device = device;
   self->plans = plans;
-  *result = &self->ep;
+  *ep = &self->ep;
   return NULL;
 }
 

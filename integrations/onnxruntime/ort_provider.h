@@ -18,8 +18,8 @@ typedef struct quire_ort_options {
 OrtStatus *quire_ort_provider_create(const quire_ort_runtime *runtime,
                                      const quire_ort_binding *bindings, quire_device *device,
                                      const quire_ort_options *options, const OrtLogger *logger,
-                                     OrtEp **provider);
+                                     OrtEp **ep);
 
-void quire_ort_provider_destroy(OrtEp *provider);
+void quire_ort_provider_destroy(OrtEp *ep);
 
 #endif

@@ -20,7 +20,7 @@ OrtStatus *quire_ort_fail(const quire_ort_runtime *runtime, OrtErrorCode code, c
   char message[MESSAGE_SIZE];
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(message, sizeof message, format, arguments);
+  (void)vsnprintf(message, sizeof message, format, arguments);
   va_end(arguments);
   return runtime->api->CreateStatus(code, message);
 }
@@ -30,7 +30,7 @@ OrtStatus *quire_ort_refuse(const quire_ort_runtime *runtime, const quire_ort_la
   char message[MESSAGE_SIZE];
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(message, sizeof message, format, arguments);
+  (void)vsnprintf(message, sizeof message, format, arguments);
   va_end(arguments);
   return quire_ort_fail(runtime, code, "%s node \"%.256s\": %s", label->type, label->name, message);
 }
