@@ -37,7 +37,7 @@ may_use() { # HEADER FILE
     webgpu.h) [[ $2 == runtime/device/webgpu/* || $2 == examples/06_webgpu_encoder.c ]] ;;
     jansson.h) [[ $2 == runtime/manifest/* || $2 == runtime/plan/* || $2 == tools/quire/* ]] ;;
     pthread.h) [[ $2 == runtime/device/* || $2 == library/call_cache.c || $2 == examples/* || $2 == tools/* || $2 == integrations/* ]] ;;
-    dlfcn.h) [[ $2 == runtime/device/webgpu/webgpu_procs.c || $2 == examples/06_webgpu_encoder.c ]] ;;
+    dlfcn.h) [[ $2 == runtime/device/webgpu/webgpu_procs.c || $2 == examples/* ]] ;;
     *) true ;;
   esac
 }
