@@ -74,16 +74,24 @@ as root: apt-get install ${missing[*]}"
     die "could not install: ${missing[*]}"
 }
 
-# python_environment: makes or refreshes the virtual environment of the tests and sets $python.
-python_environment() {
-  local folder=$repository/build/venv requirements=$repository/tests/requirements.txt
-  python=$folder/bin/python
-  if ! cmp -s "$requirements" "$folder/requirements.installed"; then
+# virtual_environment FOLDER REQUIREMENTS...: makes it, or makes it anew if the requirements changed.
+virtual_environment() {
+  local folder=$1 file
+  shift
+  if ! cat "$@" | cmp -s - "$folder/requirements.installed"; then
     rm -rf "$folder"
     python3 -m venv "$folder"
-    "$python" -m pip install --quiet --disable-pip-version-check -r "$requirements"
-    cp "$requirements" "$folder/requirements.installed"
+    for file in "$@"; do
+      "$folder/bin/python" -m pip install --quiet --disable-pip-version-check -r "$file"
+    done
+    cat "$@" >"$folder/requirements.installed"
   fi
+}
+
+# python_environment: the virtual environment of the tests; sets $python.
+python_environment() {
+  virtual_environment "$repository/build/venv" "$repository/tests/requirements.txt"
+  python=$repository/build/venv/bin/python
 }
 
 # onnxruntime_environment VERSION: makes or refreshes a virtual environment with that runtime, sets $python,

@@ -1,0 +1,88 @@
+"""Plots for the performance page, from what `quire bench --json` printed into bench/results/."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+WORKLOADS = {
+    "W1": "Gated delta rule, decode",
+    "W2": "Gated delta rule, prefill",
+    "W3": "Paged attention, decode",
+    "W4": "Paged attention, prefill",
+    "W5": "Paged attention, ragged batch",
+    "W6": "Paged attention, decode with wide heads",
+}
+
+
+def bars(figure_path: Path, title: str, rows: list[dict[str, Any]]) -> None:
+    import matplotlib
+
+    matplotlib.use("svg")
+    matplotlib.rcParams["svg.hashsalt"] = "quire"
+    from matplotlib import pyplot
+
+    labels = [f"{row['case']}\n{row['dtype']}" for row in rows]
+    figure, axes = pyplot.subplots(figsize=(8, 1.2 + 0.45 * len(rows)))
+    places = range(len(rows))
+    axes.barh(places, [row["median_us"] for row in rows], height=0.6, label="median")
+    limits = [row.get("limit_us") for row in rows]
+    known = [(limit, y) for limit, y in zip(limits, places, strict=True) if limit]
+    if known:
+        axes.plot(*zip(*known, strict=True), "k|", markersize=14, label="limit of the machine")
+    axes.set_yticks(places, labels, fontsize=7)
+    axes.invert_yaxis()
+    axes.set_xscale("log")
+    axes.set_xlabel("microseconds a call (log scale)")
+    axes.set_title(title, fontsize=10)
+    axes.legend(fontsize=8)
+    figure.tight_layout()
+    figure.savefig(figure_path, format="svg", metadata={"Date": None})
+    pyplot.close(figure)
+
+
+def limit(row: dict[str, Any]) -> float | None:
+    found = [
+        row[name] for name in ("memory_limit_us", "compute_limit_us", "limit_us") if row.get(name)
+    ]
+    return max(found) if found else None
+
+
+def section(path: Path, folder: Path) -> list[str]:
+    data = json.loads(path.read_text(encoding="utf-8"))
+    rows = data["measurements"]
+    lines = [f"## {path.stem}", "", f"{data['model']}, instruction set {data['isa']}, {data['threads']} threads, "
+             f"Quire {data['version']}.", ""]  # fmt: skip
+    busy = [row for row in rows if row.get("other_cpu", 0) > 0.1]
+    if busy:
+        lines += [
+            f"{len(busy)} of {len(rows)} figures had no moment without other programs' work.",
+            "",
+        ]
+    for workload in sorted({row["workload"] for row in rows}):
+        mine = [{**row, "limit_us": limit(row)} for row in rows if row["workload"] == workload]
+        title = WORKLOADS.get(workload, workload)
+        name = f"{path.stem}-{workload}.svg"
+        bars(folder / name, title, mine)
+        lines += [f"```{{image}} {name}", f":alt: {title}", "```", ""]
+        lines += ["| case | type | median us | limit us |", "|---|---|---|---|"]
+        for row in mine:
+            least = f"{row['limit_us']:.1f}" if row["limit_us"] else ""
+            lines.append(f"| {row['case']} | {row['dtype']} | {row['median_us']:.1f} | {least} |")
+        lines.append("")
+    return lines
+
+
+def write_all(repository: Path, folder: Path) -> None:
+    lines = ["# Performance", "", "Plots of `quire bench --json` in `bench/results/`: the median time of one call of the "
+             "public interface, checks included, and the least that the machine could need for the bytes "
+             "and operations of the case. Ratios against other libraries, and what did not help, are in "
+             "[Measurements](../measurements.md).", ""]  # fmt: skip
+    found = sorted((repository / "bench/results").glob("*.json"))
+    for path in found:
+        lines += section(path, folder)
+    if not found:
+        lines += ["There are no results in this tree: make some with "
+                  "`quire bench --json > bench/results/NAME.json`.", ""]  # fmt: skip
+    (folder / "performance.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
