@@ -6,8 +6,10 @@
 #include "simd.h"
 
 enum {
-  ATTEND_KEYS = 8,  /* of a sub-block */
-  ATTEND_LINE = 64, /* bytes of a cache line */
+  ATTEND_KEYS = 8,                      /* of a sub-block */
+  MOST_KEYS = 32,                       /* of a sub-block of values */
+  MOST_AHEAD = MOST_KEYS / ATTEND_KEYS, /* bytes to prefetch for a byte read */
+  ATTEND_LINE = 64,                     /* bytes of a cache line */
   /* Queries and scores of a chunk. */
   CHUNK_FLOATS = 6144,
   CHUNK_QUERIES = 80,      /* CHUNK_FLOATS / (16 + tile), in whole vectors */
@@ -53,12 +55,12 @@ typedef struct attend_ahead {
   const char *at, *end;      /* in the current piece */
   const attend_piece *piece; /* those after it */
   const attend_piece *last;
-  int shift; /* the loops go over their rows 2^shift times */
+  int shift; /* MOST_AHEAD / 2^shift bytes are prefetched for a byte read */
 } attend_ahead;
 
 /* Prefetches what belongs to `bytes` that are read, a power of two. */
 static inline void prefetch_ahead(attend_ahead *ahead, ptrdiff_t read) {
-  const ptrdiff_t bytes = read >> ahead->shift;
+  const ptrdiff_t bytes = (read * MOST_AHEAD) >> ahead->shift;
   if (ahead->at >= ahead->end) {
     if (ahead->piece == ahead->last) {
       return;

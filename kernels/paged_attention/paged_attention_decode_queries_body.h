@@ -60,7 +60,17 @@ static decode_chunk first_chunk(const decode_walk *walk) {
                         .members = lesser(walk->member_limit, walk->target.heads_per_kv)};
 }
 
-static vec load_query(quire_dtype dtype, const void *row, size_t at, size_t n) {
+static vec load_query(quire_dtype dtype, const void *row, size_t at) {
+  if (dtype == QUIRE_FLOAT16) {
+    return vec_load_f16((const uint16_t *)row + at);
+  }
+  if (dtype == QUIRE_BFLOAT16) {
+    return vec_load_bf16((const uint16_t *)row + at);
+  }
+  return vec_load((const float *)row + at);
+}
+
+static vec load_query_first(quire_dtype dtype, const void *row, size_t at, size_t n) {
   if (dtype == QUIRE_FLOAT16) {
     return vec_load_first_f16((const uint16_t *)row + at, n);
   }
@@ -72,21 +82,27 @@ static vec load_query(quire_dtype dtype, const void *row, size_t at, size_t n) {
 
 /* q'_d = q_d * f_d, f_d = scale, or scale * k_scale_d: each rounded once. Every 16 channels go
    `step` floats further; zeros fill the tail. */
-static void scale_query(const decode_walk *walk, int64_t row, int64_t head, float *out,
-                        size_t step) {
+static void scale_query(const decode_walk *walk, int64_t row, int64_t head, int64_t kv_head,
+                        float *out, size_t step) {
   const quire_attend_call *call = &walk->call;
   const size_t size = (size_t)call->head_size;
   const size_t at =
       (size_t)((walk->item->first_row + row) * call->query->stride[0]) + (size_t)head * size;
   const float *k_scale = call->k_scale->data;
   const bool per_channel = k_scale != NULL && call->k_scale->ndim != 1;
-  const float *channels =
-      per_channel ? k_scale + (size_t)(head / walk->target.heads_per_kv) * size : k_scale;
+  const float *channels = per_channel ? k_scale + (size_t)kv_head * size : k_scale;
   vec factor = vec_set(k_scale != NULL && !per_channel ? call->scale * *k_scale : call->scale);
-  for (size_t d = 0; d < attend_padded(size); d += VEC_LANES) {
-    const size_t left = d < size ? size - d : 0;
-    const size_t n = left < VEC_LANES ? left : VEC_LANES;
-    const vec q = load_query(call->query->dtype, call->query->data, at + d, n);
+  size_t d = 0;
+  for (; d + VEC_LANES <= size; d += VEC_LANES) {
+    const vec q = load_query(call->query->dtype, call->query->data, at + d);
+    if (per_channel) {
+      factor = vec_mul(vec_set(call->scale), vec_load(channels + d));
+    }
+    vec_store(out + d / 16 * step + d % 16, vec_mul(q, factor));
+  }
+  for (; d < attend_padded(size); d += VEC_LANES) {
+    const size_t n = d < size ? size - d : 0;
+    const vec q = load_query_first(call->query->dtype, call->query->data, at + d, n);
     if (per_channel) {
       factor = vec_mul(vec_set(call->scale), vec_load_first(channels + d, n));
     }
@@ -99,14 +115,26 @@ static size_t chunk_queries(const decode_chunk *c) {
   return (size_t)(c->head_count * c->row_count * c->members);
 }
 
-/* Query i of a chunk: head by head, in a head row by row. */
-static void query_at(const decode_walk *walk, const decode_chunk *c, size_t i, int64_t *row,
-                     int64_t *head) {
-  const int64_t per_head = c->row_count * c->members;
-  const int64_t in_head = (int64_t)i % per_head;
-  *row = c->first_row + in_head / c->members;
-  *head = (c->first_head + (int64_t)i / per_head) * walk->target.heads_per_kv + c->first_member +
-          in_head % c->members;
+/* A query of a chunk: head by head, in a head row by row. */
+typedef struct decode_query {
+  int64_t kv_head, row, member;
+  size_t in_head; /* index among the chunk's queries of the K/V head */
+} decode_query;
+
+static decode_query first_query(const decode_chunk *c) {
+  return (decode_query){c->first_head, c->first_row, c->first_member, 0};
+}
+
+static void next_query(const decode_chunk *c, decode_query *at) {
+  ++at->in_head;
+  if (++at->member == c->first_member + c->members) {
+    at->member = c->first_member;
+    if (++at->row == c->first_row + c->row_count) {
+      at->row = c->first_row;
+      at->in_head = 0;
+      ++at->kv_head;
+    }
+  }
 }
 
 static bool same_chunk(const decode_chunk *a, const decode_chunk *b) {
@@ -126,16 +154,15 @@ static void load_queries(decode_walk *walk, const decode_chunk *c) {
   const size_t stride = attend_padded((size_t)walk->call.head_size);
   const size_t count = chunk_queries(c);
   const size_t per_head = (size_t)(c->row_count * c->members);
-  for (size_t i = 0; i < count; ++i) {
-    int64_t row;
-    int64_t head;
-    query_at(walk, c, i, &row, &head);
+  decode_query at = first_query(c);
+  for (size_t i = 0; i < count; ++i, next_query(c, &at)) {
     /* A head's queries are taken in blocks of 4, at last of 2 and of 1, which share their lines. */
-    const size_t left = per_head - i % per_head / 4 * 4;
-    const size_t in_four = i % per_head % 4;
+    const size_t left = per_head - at.in_head / 4 * 4;
+    const size_t in_four = at.in_head % 4;
     const size_t block = left >= 4 ? 4 : left >= 2 && in_four < 2 ? 2 : 1;
     const size_t in_block = block == 1 ? 0 : in_four;
-    scale_query(walk, row, head, walk->room + (i - in_block) * stride + in_block * 16, block * 16);
+    scale_query(walk, at.row, at.kv_head * walk->target.heads_per_kv + at.member, at.kv_head,
+                walk->room + (i - in_block) * stride + in_block * 16, block * 16);
   }
   /* Keys that no row sees get no scores, but they are loaded before they are masked. */
   memset(scores_of(walk, c), 0, count * QUIRE_PAGED_TILE * sizeof(float));
@@ -157,11 +184,10 @@ static void load_states(decode_walk *walk, const decode_chunk *c, int64_t piece)
   }
   store_states(walk);
   const size_t count = chunk_queries(c);
-  for (size_t i = 0; i < count; ++i) {
-    int64_t row;
-    int64_t head;
-    query_at(walk, c, i, &row, &head);
-    const decode_slot slot = piece_slot(walk, row, head, piece);
+  decode_query at = first_query(c);
+  for (size_t i = 0; i < count; ++i, next_query(c, &at)) {
+    const decode_slot slot =
+        piece_slot(walk, at.row, at.kv_head * walk->target.heads_per_kv + at.member, piece);
     walk->maximum[i] = slot.stats[0];
     walk->sum[i] = slot.stats[1];
     walk->stats[i] = slot.stats;

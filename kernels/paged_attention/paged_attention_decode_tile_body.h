@@ -9,33 +9,48 @@
  * chunks follow each other, and every step prefetches what the step after the next one reads.
  */
 typedef struct decode_step {
-  const char *const *rows; /* 8 keys, of K/V head 0 */
+  const char *const *rows; /* of K/V head 0 */
   const quire_view *cache;
   int64_t first_head, head_count;
-  int sub;
+  int first, keys; /* of the tile */
 } decode_step;
 
 enum { STEPS_AHEAD = 1, TILE_STEPS = 2 * SUB_BLOCKS };
 
-static uint32_t sub_mask(uint64_t mask, int sub) {
-  return (uint32_t)(mask >> (sub * ATTEND_KEYS)) & 0xffu;
+/* The keys of a step. */
+static uint32_t step_mask(uint64_t mask, const decode_step *step) {
+  return (uint32_t)(mask >> step->first) & (uint32_t)(((uint64_t)1 << step->keys) - 1);
+}
+
+/*
+ * Keys of a sub-block of values. The sums of all queries pass through the registers once for each;
+ * many queries make arithmetic the limit, not memory, and then longer sub-blocks are better.
+ */
+static int value_keys(const decode_chunk *c) {
+  const int64_t per_head = c->row_count * c->members;
+  return per_head >= 8 ? 4 * ATTEND_KEYS : per_head >= 4 ? 2 * ATTEND_KEYS : ATTEND_KEYS;
 }
 
 /* Appends the sub-blocks with a present key, at most `most`; returns the new count. */
 static int add_steps(const decode_tile *t, bool values, const decode_walk *walk,
                      const decode_chunk *c, int count, int most, decode_step *steps) {
-  for (int sub = 0; sub < SUB_BLOCKS && count < most; ++sub) {
-    if (sub_mask(t->present, sub) != 0) {
-      steps[count++] = (decode_step){(values ? t->values : t->keys) + sub * ATTEND_KEYS,
-                                     values ? walk->call.value_cache : walk->call.key_cache,
-                                     c->first_head, c->head_count, sub};
+  const int keys = values ? value_keys(c) : ATTEND_KEYS;
+  for (int first = 0; first < QUIRE_PAGED_TILE && count < most; first += keys) {
+    const decode_step step = {(values ? t->values : t->keys) + first,
+                              values ? walk->call.value_cache : walk->call.key_cache,
+                              c->first_head,
+                              c->head_count,
+                              first,
+                              keys};
+    if (step_mask(t->present, &step) != 0) {
+      steps[count++] = step;
     }
   }
   return count;
 }
 
 /* A step's memory in the order in which it lies, an equal part for each head of the step that
-   prefetches it: 8 rows of one key and head each. */
+   prefetches it: as many rows, of one key and head each, as it has keys. */
 typedef struct decode_ahead {
   const decode_step *step;
   ptrdiff_t head_bytes, row_bytes; /* from head to head, and of a row */
@@ -44,10 +59,15 @@ typedef struct decode_ahead {
   int shift;                       /* how often the loops go over their rows, as a power of two */
 } decode_ahead;
 
-static decode_ahead look_ahead(const decode_step *step, size_t queries) {
+/* What a step that reads `keys` rows of every head for so many queries prefetches of `step`. */
+static decode_ahead look_ahead(const decode_step *step, int keys, size_t queries) {
   const quire_view *cache = step->cache;
-  int shift = 0;
-  while (((size_t)8 << shift) <= queries && shift < 3) {
+  int passes = 0; /* over the rows, as a power of two */
+  while (((size_t)8 << passes) <= queries && passes < 3) {
+    ++passes;
+  }
+  int shift = passes;
+  for (int read = keys * MOST_AHEAD; read > step->keys; read /= 2) {
     ++shift;
   }
   return (decode_ahead){.step = step,
@@ -57,11 +77,11 @@ static decode_ahead look_ahead(const decode_step *step, size_t queries) {
                         .by_key = cache->stride[2] < cache->stride[1]};
 }
 
-/* Finds the next 8 rows; rows that touch are one piece. */
-static attend_ahead next_pieces(decode_ahead *a, attend_piece pieces[ATTEND_KEYS]) {
+/* Finds the next rows; rows that touch are one piece. */
+static attend_ahead next_pieces(decode_ahead *a, attend_piece pieces[MOST_KEYS]) {
   const decode_step *step = a->step;
   attend_piece *piece = pieces;
-  int64_t left = ATTEND_KEYS;
+  int64_t left = step->keys;
   while (left > 0) {
     const char *row = step->rows[a->key] + (step->first_head + a->head) * a->head_bytes;
     int64_t count = 1;
@@ -71,14 +91,14 @@ static attend_ahead next_pieces(decode_ahead *a, attend_piece pieces[ATTEND_KEYS
     *piece++ = (attend_piece){row, row + count * a->row_bytes};
     left -= count;
     if (!a->by_key) {
-      a->key = (a->key + 1) % ATTEND_KEYS;
+      a->key = (a->key + 1) % step->keys;
       a->head += a->key == 0;
     } else {
       a->head += count;
     }
     if (a->head == step->head_count) {
       a->head = 0;
-      a->key = a->by_key ? (a->key + 1) % ATTEND_KEYS : a->key;
+      a->key = a->by_key ? (a->key + 1) % step->keys : a->key;
     }
   }
   return (attend_ahead){.piece = pieces, .last = piece, .shift = a->shift};
@@ -91,9 +111,9 @@ static void score_step(decode_walk *walk, const decode_step *step, const decode_
   const ptrdiff_t head_bytes = row_bytes(step->cache, step->cache->stride[2]);
   attend_rows rows = {step->rows, c->first_head * head_bytes, ATTEND_KEYS};
   const float *q = walk->room;
-  float *scores = scores_of(walk, c) + step->sub * ATTEND_KEYS;
-  decode_ahead rows_ahead = look_ahead(ahead, per_head);
-  attend_piece pieces[ATTEND_KEYS];
+  float *scores = scores_of(walk, c) + step->first;
+  decode_ahead rows_ahead = look_ahead(ahead, step->keys, per_head);
+  attend_piece pieces[MOST_KEYS];
   for (int64_t i = 0; i < c->head_count; ++i) {
     attend_ahead prefetch = next_pieces(&rows_ahead, pieces);
     walk->loops.scores(&rows, &prefetch, q, size, per_head, scores);
@@ -220,16 +240,16 @@ typedef struct decode_run {
   bool begins;                 /* the first of its rows in this tile */
 } decode_run;
 
-enum { MOST_RUNS = QUIRE_PAGED_EXACT_TOKENS * ATTEND_KEYS / 2 };
+enum { MOST_RUNS = QUIRE_PAGED_EXACT_TOKENS * MOST_KEYS / 2 };
 
 /* Appends the runs of one mask in a sub-block. */
-static int add_runs(uint64_t mask, int sub, size_t first_query, size_t queries, int count,
-                    decode_run *runs) {
-  const uint32_t bits = sub_mask(mask, sub);
-  bool begins = (mask & (((uint64_t)1 << (sub * ATTEND_KEYS)) - 1)) == 0;
-  for (int key = 0; key < ATTEND_KEYS;) {
+static int add_runs(uint64_t mask, const decode_step *step, size_t first_query, size_t queries,
+                    int count, decode_run *runs) {
+  const uint32_t bits = step_mask(mask, step);
+  bool begins = (mask & (((uint64_t)1 << step->first) - 1)) == 0;
+  for (int key = 0; key < step->keys;) {
     int end = key;
-    while (end < ATTEND_KEYS && (bits >> end & 1) != 0) {
+    while (end < step->keys && (bits >> end & 1) != 0) {
       ++end;
     }
     if (end > key) {
@@ -241,15 +261,16 @@ static int add_runs(uint64_t mask, int sub, size_t first_query, size_t queries, 
   return count;
 }
 
-static int find_runs(const decode_tile *t, const decode_chunk *c, int sub, decode_run *runs) {
+static int find_runs(const decode_tile *t, const decode_chunk *c, const decode_step *step,
+                     decode_run *runs) {
   const size_t members = (size_t)c->members;
   if (t->alike) {
-    return add_runs(t->masks[0], sub, 0, members * (size_t)c->row_count, 0, runs);
+    return add_runs(t->masks[0], step, 0, members * (size_t)c->row_count, 0, runs);
   }
   int count = 0;
   for (int64_t i = 0; i < c->row_count; ++i) {
     const uint64_t mask = t->masks[c->first_row + i];
-    count = add_runs(mask, sub, (size_t)i * members, members, count, runs);
+    count = add_runs(mask, step, (size_t)i * members, members, count, runs);
   }
   return count;
 }
@@ -260,11 +281,11 @@ static void value_step(decode_walk *walk, const decode_tile *t, const decode_ste
   const size_t per_head = (size_t)(c->row_count * c->members);
   const ptrdiff_t head_bytes = row_bytes(step->cache, step->cache->stride[2]);
   decode_run runs[MOST_RUNS];
-  const int run_count = find_runs(t, c, step->sub, runs);
+  const int run_count = find_runs(t, c, step, runs);
   attend_rows rows = {.offset = c->first_head * head_bytes};
-  const float *weights = scores_of(walk, c) + step->sub * ATTEND_KEYS;
-  decode_ahead rows_ahead = look_ahead(ahead, per_head);
-  attend_piece pieces[ATTEND_KEYS];
+  const float *weights = scores_of(walk, c) + step->first;
+  decode_ahead rows_ahead = look_ahead(ahead, step->keys, per_head);
+  attend_piece pieces[MOST_KEYS];
   size_t head_query = 0;
   for (int64_t i = 0; i < c->head_count; ++i) {
     attend_ahead prefetch = next_pieces(&rows_ahead, pieces);

@@ -46,7 +46,7 @@ typedef struct decode_walk {
   decode_tile tiles[2];
   float maximum[CHUNK_QUERIES], sum[CHUNK_QUERIES], factor[CHUNK_QUERIES];
   float *stats[CHUNK_QUERIES], *accumulators[CHUNK_QUERIES];
-  float room[CHUNK_FLOATS]; /* scaled queries, then scores */
+  _Alignas(64) float room[CHUNK_FLOATS]; /* scaled queries, then scores */
 } decode_walk;
 
 /* Bits [first, end) of 64; both may lie outside. */
