@@ -22,7 +22,8 @@ enum {
   ROW_TILE = QUIRE_PAGED_SPARE_ROWS,
   PANEL_VECS = VEC_LANES == 8 ? 2 : 4,
   PANEL = PANEL_VECS * VEC_LANES,
-  TILE_VECS = QUIRE_PAGED_TILE / VEC_LANES
+  TILE_VECS = QUIRE_PAGED_TILE / VEC_LANES,
+  PREFILL_LINE = 64
 };
 
 /*
@@ -42,31 +43,61 @@ static inline vec word_multiply_add(vec a, vec b, vec sum) {
 }
 #endif
 
-/* scores[row][key] by `size` words of ROW_TILE rows and the first `vecs` vectors of a panel of
+/*
+ * The rows of the next tile that are still to be prefetched. The kernels ask for `burst` lines in
+ * each step: a core holds few requests at a time, and waits with more.
+ */
+typedef struct prefill_ahead {
+  const char *at, *end;   /* in the current row */
+  const char *const *row; /* the rows after it; NULL among them: nothing to read */
+  const char *const *last;
+  size_t bytes; /* of a row */
+  int burst;
+} prefill_ahead;
+
+static inline void prefetch_lines(prefill_ahead *ahead) {
+  for (int i = 0; i < ahead->burst; ++i) {
+    if (ahead->at >= ahead->end) {
+      if (ahead->row == ahead->last) {
+        return;
+      }
+      ahead->at = *ahead->row++;
+      ahead->end = ahead->at != NULL ? ahead->at + ahead->bytes : NULL;
+    }
+    if (ahead->at < ahead->end) {
+      vec_prefetch(ahead->at);
+      ahead->at += PREFILL_LINE;
+    }
+  }
+}
+
+/* scores[row][key] by `size` words of `rows` rows and the first `vecs` vectors of a panel of
  * keys. */
 PREFILL_INLINE void score_registers(const float *queries, size_t query_stride, const float *keys,
-                                    size_t size, float *scores, const int vecs) {
+                                    size_t size, float *scores, prefill_ahead *ahead,
+                                    const int rows, const int vecs) {
   for (size_t piece = 0; piece < size; piece += SCORE_PIECE) {
     const size_t end = size - piece < SCORE_PIECE ? size : piece + SCORE_PIECE;
     vec sums[ROW_TILE][PANEL_VECS];
-    for (int row = 0; row < ROW_TILE; ++row) {
+    for (int row = 0; row < rows; ++row) {
       for (int i = 0; i < vecs; ++i) {
         sums[row][i] = vec_zero();
       }
     }
     for (size_t d = piece; d < end; ++d) {
+      prefetch_lines(ahead);
       vec key[PANEL_VECS];
       for (int i = 0; i < vecs; ++i) {
         key[i] = vec_load(keys + d * PANEL + (size_t)i * VEC_LANES);
       }
-      for (int row = 0; row < ROW_TILE; ++row) {
+      for (int row = 0; row < rows; ++row) {
         const vec q = vec_set(queries[(size_t)row * query_stride + d]);
         for (int i = 0; i < vecs; ++i) {
           sums[row][i] = word_multiply_add(q, key[i], sums[row][i]);
         }
       }
     }
-    for (int row = 0; row < ROW_TILE; ++row) {
+    for (int row = 0; row < rows; ++row) {
       float *out = scores + row * QUIRE_PAGED_TILE;
       for (int i = 0; i < vecs; ++i) {
         const vec sum = sums[row][i];
@@ -77,21 +108,41 @@ PREFILL_INLINE void score_registers(const float *queries, size_t query_stride, c
   }
 }
 
+#define SCORE_ROWS(vecs)                                                                      \
+  static void score_rows_##vecs(const float *queries, size_t query_stride, const float *keys, \
+                                size_t size, float *scores, prefill_ahead *ahead, int rows) { \
+    if (rows > 4) {                                                                           \
+      score_registers(queries, query_stride, keys, size, scores, ahead, ROW_TILE, vecs);      \
+    } else if (rows > 2) {                                                                    \
+      score_registers(queries, query_stride, keys, size, scores, ahead, 4, vecs);             \
+    } else {                                                                                  \
+      score_registers(queries, query_stride, keys, size, scores, ahead, 2, vecs);             \
+    }                                                                                         \
+  }
+SCORE_ROWS(1)
+SCORE_ROWS(2)
+#if !defined(__AVX2__) || defined(__AVX512F__)
+SCORE_ROWS(3)
+SCORE_ROWS(4)
+#endif
+#undef SCORE_ROWS
+
+/* rows: 1 to ROW_TILE; up to that many, and their scores, may be touched. */
 static void score_panel(const float *queries, size_t query_stride, const float *keys, size_t size,
-                        float *scores, int vecs) {
+                        float *scores, prefill_ahead *ahead, int rows, int vecs) {
   switch (vecs) {
     case 1:
-      score_registers(queries, query_stride, keys, size, scores, 1);
+      score_rows_1(queries, query_stride, keys, size, scores, ahead, rows);
       break;
     case 2:
-      score_registers(queries, query_stride, keys, size, scores, 2);
+      score_rows_2(queries, query_stride, keys, size, scores, ahead, rows);
       break;
 #if !defined(__AVX2__) || defined(__AVX512F__)
     case 3:
-      score_registers(queries, query_stride, keys, size, scores, 3);
+      score_rows_3(queries, query_stride, keys, size, scores, ahead, rows);
       break;
     default:
-      score_registers(queries, query_stride, keys, size, scores, 4);
+      score_rows_4(queries, query_stride, keys, size, scores, ahead, rows);
       break;
 #endif
   }
@@ -105,6 +156,7 @@ typedef struct value_block {
   float *accumulators;
   size_t stride;     /* of accumulators */
   size_t first, end; /* keys, in words */
+  prefill_ahead *ahead;
 } value_block;
 
 /* acc = acc * factor, then one chain over the keys, ascending. */
@@ -124,6 +176,7 @@ PREFILL_INLINE void value_registers(const value_block *b, const int rows, const 
   const size_t end = b->end;
   for (size_t key = b->first; key < end; ++key, values += vecs * VEC_LANES) {
     vec v[PANEL_VECS];
+    prefetch_lines(b->ahead);
     for (int i = 0; i < vecs; ++i) {
       v[i] = vec_load(values + i * VEC_LANES);
     }

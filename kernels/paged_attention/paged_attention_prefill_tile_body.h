@@ -37,8 +37,7 @@ static void score_tile(prefill_walk *walk, const prefill_tile *t, bool whole) {
       }
       score_panel(walk->queries + (size_t)row * walk->query_stride, walk->query_stride, keys,
                   walk->head_size / WORD_ELEMENTS, walk->weights + row * QUIRE_PAGED_TILE + panel,
-                  (int)vecs);
-      prefetch_some(walk);
+                  &walk->value_ahead, (int)lesser(ROW_TILE, walk->end_seen - row), (int)vecs);
     }
   }
 }
@@ -199,15 +198,33 @@ static void value_tile(prefill_walk *walk, const prefill_tile *t, bool whole,
           .stride = walk->value_stride,
           .first = 0,
           .end = QUIRE_PAGED_TILE / WORD_ELEMENTS,
+          .ahead = &walk->key_ahead,
       };
       if (whole) {
         value_panel(&block, rows, vecs);
       } else {
         value_rows_apart(walk, t, row, rows, column, &block, vecs);
       }
-      prefetch_some(walk);
     }
   }
+}
+
+/*
+ * Scores prefetch the tile's own values, values the next tile's keys: about a line in each step.
+ * Rows of a cache often lie at multiples of a large power of two, where a cache level has room for
+ * few of them at a time.
+ */
+static void look_at_next(prefill_walk *walk, const prefill_tile *t, const prefill_tile *next) {
+  const int64_t row_tiles = (walk->end_seen - walk->first_seen + ROW_TILE - 1) / ROW_TILE;
+  const int64_t panels = QUIRE_PAGED_TILE / PANEL;
+  const int64_t columns = (int64_t)(walk->value_stride + PANEL - 1) / PANEL;
+  const int64_t score_steps = row_tiles * panels * (int64_t)(walk->head_size / WORD_ELEMENTS);
+  const int64_t value_steps = row_tiles * columns * (QUIRE_PAGED_TILE / WORD_ELEMENTS);
+  walk->value_ahead = look_ahead(
+      t->values, walk->value_size * quire_dtype_size(walk->call.value_cache->dtype), score_steps);
+  walk->key_ahead =
+      look_ahead(next != NULL ? next->keys : NULL,
+                 walk->head_size * quire_dtype_size(walk->call.key_cache->dtype), value_steps);
 }
 
 /* One tile of a piece; the tile after it, wherever it lies, is prefetched. */
@@ -216,29 +233,25 @@ static void attend_tile(prefill_walk *walk, int64_t origin, prefill_states *stat
   if (t->origin != origin) {
     locate_tile(walk, origin, t);
   }
-  walk->next = NULL;
+  prefill_tile *next = NULL;
   if (origin + QUIRE_PAGED_TILE < walk->end) {
-    prefill_tile *next = &walk->tiles[(origin / QUIRE_PAGED_TILE + 1) % 2];
+    next = &walk->tiles[(origin / QUIRE_PAGED_TILE + 1) % 2];
     locate_tile(walk, origin + QUIRE_PAGED_TILE, next);
-    walk->next = next;
   }
   find_rows(walk, t);
   if (t->mapped == 0 || walk->first_seen >= walk->end_seen) {
     return;
   }
-  const int64_t rows = walk->end_seen - walk->first_seen;
-  const int64_t steps = (rows + ROW_TILE - 1) / ROW_TILE * 2;
-  walk->next_key = 0;
-  walk->next_step = (int)((QUIRE_PAGED_TILE + steps - 1) / steps);
+  look_at_next(walk, t, next);
   walk->pack_keys(t, walk->head_size, walk->keys);
-  walk->pack_values(t, (size_t)(t->first - origin), (size_t)(t->end - origin), walk->value_size,
-                    walk->values);
   const bool whole = is_whole(walk, t);
   score_tile(walk, t, whole);
   const bool masked = !whole || t->mapped != ALL_KEYS;
   for (int64_t row = walk->first_seen; row < walk->end_seen; row += VEC_LANES) {
     weigh_rows(walk, t, masked, row, (size_t)lesser(VEC_LANES, walk->end_seen - row), states);
   }
+  walk->pack_values(t, (size_t)(t->first - origin), (size_t)(t->end - origin), walk->value_size,
+                    walk->values);
   value_tile(walk, t, whole, states);
 }
 

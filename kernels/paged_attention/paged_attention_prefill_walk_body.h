@@ -8,7 +8,7 @@
 #include "paged_work.h"
 #include "simd.h"
 
-enum { PREFILL_LEVELS = 3, PREFILL_LINE = 64, QUERIES_AHEAD = 8 };
+enum { PREFILL_LEVELS = 3, QUERIES_AHEAD = 8 };
 
 #define VEC_BITS (((uint64_t)1 << VEC_LANES) - 1)
 #define ALL_KEYS UINT64_MAX
@@ -63,9 +63,8 @@ typedef struct prefill_walk {
   int64_t first, end; /* keys that some row sees */
   /* The tile. */
   prefill_tile tiles[2];
-  int64_t first_seen, end_seen; /* rows of the block that see something of it */
-  const prefill_tile *next;     /* to prefetch; NULL: none */
-  int next_key, next_step;
+  int64_t first_seen, end_seen;         /* rows of the block that see something of it */
+  prefill_ahead key_ahead, value_ahead; /* rows of the next tile */
 } prefill_walk;
 
 /* ---- scratch ---- */
@@ -200,25 +199,16 @@ static void find_rows(prefill_walk *walk, const prefill_tile *t) {
   walk->end_seen = lesser(walk->row_count, end_token * walk->group - walk->first_row);
 }
 
-/* Prefetches some of the next tile's rows: called once for every kernel of this one. */
-static void prefetch_some(prefill_walk *walk) {
-  if (walk->next == NULL) {
-    return;
+/* Rows of the next tile, for the kernels of this one to prefetch in so many steps; NULL: none. */
+static prefill_ahead look_ahead(const char *const *rows, size_t bytes, int64_t steps) {
+  prefill_ahead ahead = {.bytes = bytes};
+  if (rows != NULL) {
+    const int64_t lines = QUIRE_PAGED_TILE * (int64_t)((bytes + PREFILL_LINE - 1) / PREFILL_LINE);
+    ahead.row = rows;
+    ahead.last = rows + QUIRE_PAGED_TILE;
+    ahead.burst = (int)((lines + steps - 1) / steps);
   }
-  const size_t key_bytes = walk->head_size * quire_dtype_size(walk->call.key_cache->dtype);
-  const size_t value_bytes = walk->value_size * quire_dtype_size(walk->call.value_cache->dtype);
-  for (int i = 0; i < walk->next_step && walk->next_key < QUIRE_PAGED_TILE; ++i) {
-    const int key = walk->next_key++;
-    if (walk->next->keys[key] == NULL) {
-      continue;
-    }
-    for (size_t byte = 0; byte < key_bytes; byte += PREFILL_LINE) {
-      vec_prefetch(walk->next->keys[key] + byte);
-    }
-    for (size_t byte = 0; byte < value_bytes; byte += PREFILL_LINE) {
-      vec_prefetch(walk->next->values[key] + byte);
-    }
-  }
+  return ahead;
 }
 
 #endif
