@@ -133,7 +133,11 @@ struct quire_plan {
   quire_workspace_need need;
   const size_t *offsets; /* of intermediates in the workspace's memory */
   size_t step_bytes;     /* of those that live from prepare to the runs: they come first */
-  uint64_t serial;       /* unique in its owner, from 1: what a workspace remembers */
+  /* On devices, where the variant has no schedule pass of its own: the call as the CPU plans it,
+     for that plan's schedule pass, which checks the same values. NULL: none. Lies in the arena, and
+     is complete but for what runs. */
+  struct quire_plan *host;
+  uint64_t serial; /* unique in its owner, from 1: what a workspace remembers */
   void *backend_data;
 };
 

@@ -260,3 +260,10 @@ quire_status quire_forms_build(quire_plan *plan, quire_error *error) {
   }
   return QUIRE_OK;
 }
+
+void quire_forms_mark_scheduled(quire_plan *plan, const quire_plan *other) {
+  quire_form *forms = (quire_form *)plan->forms; /* of the arena, and not shared yet */
+  for (size_t i = 0; i < plan->slot_count; i++) {
+    forms[i].scheduled = forms[i].present && other->forms[i].scheduled;
+  }
+}

@@ -13,6 +13,9 @@
  */
 quire_status quire_forms_build(quire_plan *plan, quire_error *error);
 
+/* Marks what another plan of the same call schedules. */
+void quire_forms_mark_scheduled(quire_plan *plan, const quire_plan *other);
+
 /* Sets elements, low and high from dtype, shape and strides; false if they exceed 64 bits. */
 bool quire_form_measure(quire_form *form);
 

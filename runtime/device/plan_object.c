@@ -79,6 +79,46 @@ static quire_status check_arguments(quire_device *device, const quire_operator *
   return QUIRE_OK;
 }
 
+static bool has_schedule(const quire_plan_description *description) {
+  return description->passes[0].manifest->schedule;
+}
+
+/* Plans the call for the CPU in *host, in the arena of `plan`. False: the CPU has no such call, or
+   checks nothing. */
+static bool plan_host(quire_plan *plan, const quire_request *request, quire_plan *host) {
+  const quire_device_description cpu = {.struct_size = sizeof cpu, .backend = "cpu"};
+  quire_request own = *request;
+  own.variant = NULL;
+  quire_target target;
+  quire_target_init(&target, &cpu, plan->device->owner->registry, QUIRE_ISA_SCALAR);
+  host->device = plan->device;
+  host->op = plan->op;
+  host->arena = plan->arena; /* lent, and taken back */
+  const bool made = quire_plan_describe(plan->op->manifest, &own, &target, &host->arena,
+                                        &host->description, NULL) == QUIRE_OK &&
+                    has_schedule(&host->description) &&
+                    host->description.passes[0].implementation != NULL &&
+                    quire_forms_build(host, NULL) == QUIRE_OK && lay_out(host, NULL) == QUIRE_OK;
+  plan->arena = host->arena;
+  return made;
+}
+
+static quire_status add_host(quire_plan *plan, const quire_request *request, quire_error *error) {
+  if (plan->device->backend->host_memory || has_schedule(&plan->description)) {
+    return QUIRE_OK;
+  }
+  quire_plan *host = quire_arena_array(&plan->arena, 1, sizeof *host);
+  if (host == NULL) {
+    return quire_fail_memory(error);
+  }
+  if (plan_host(plan, request, host)) {
+    quire_forms_mark_scheduled(plan, host);
+    plan->host = host;
+    plan->step_bytes = host->step_bytes;
+  }
+  return QUIRE_OK;
+}
+
 static quire_status fill(quire_plan *plan, const quire_request *request, quire_error *error) {
   quire_device *device = plan->device;
   quire_target target;
@@ -87,6 +127,7 @@ static quire_status fill(quire_plan *plan, const quire_request *request, quire_e
                                 &plan->description, error));
   QUIRE_TRY(quire_forms_build(plan, error));
   QUIRE_TRY(lay_out(plan, error));
+  QUIRE_TRY(add_host(plan, request, error));
   return device->backend->plan_create(plan, error);
 }
 

@@ -230,9 +230,10 @@ static quire_status make_uniforms(builder *b) {
   return status;
 }
 
-/* The host's check of values, if the variant has one that takes these types. */
+/* The host's check of values: the variant's own schedule pass, or that of the CPU's plan. */
 static quire_status fill_schedule(builder *b) {
-  const quire_plan_pass *first = &b->plan->description.passes[0];
+  quire_plan *owner = b->plan->host != NULL ? b->plan->host : b->plan;
+  const quire_plan_pass *first = &owner->description.passes[0];
   if (!first->manifest->schedule || first->implementation == NULL) {
     return QUIRE_OK;
   }
@@ -247,8 +248,12 @@ static quire_status fill_schedule(builder *b) {
   if (pass == NULL) {
     return quire_fail_memory(b->error);
   }
-  QUIRE_TRY(quire_cpu_pass_fill(b->plan, first, pass, b->error));
+  owner->arena = b->plan->arena; /* lent to a host's plan, and taken back */
+  const quire_status status = quire_cpu_pass_fill(owner, first, pass, b->error);
+  b->plan->arena = owner->arena;
+  QUIRE_TRY(status);
   b->made->schedule = pass;
+  b->made->schedule_plan = owner;
   return QUIRE_OK;
 }
 

@@ -35,8 +35,9 @@ typedef struct quire_webgpu_plan {
   size_t pass_count;
   const quire_webgpu_scratch *scratch;
   size_t scratch_count;
-  WGPUBuffer uniforms;            /* NULL: none */
-  const quire_cpu_pass *schedule; /* host's check of values; NULL: none */
+  WGPUBuffer uniforms;             /* NULL: none */
+  const quire_cpu_pass *schedule;  /* host's check of values; NULL: none */
+  const quire_plan *schedule_plan; /* this plan, or its host's: whose pass it is */
 } quire_webgpu_plan;
 
 static inline const quire_webgpu_plan *quire_webgpu_plan_of(const quire_plan *plan) {

@@ -58,7 +58,8 @@ static quire_status check_values(const quire_plan *plan, const quire_tensor *ten
   quire_status status = host == NULL ? quire_fail_memory(error)
                                      : read_values(gpu, plan, tensors, &arena, host, error);
   if (status == QUIRE_OK) {
-    status = quire_cpu_schedule_run(plan, own->schedule, host, workspace, flags, 0, error);
+    status =
+        quire_cpu_schedule_run(own->schedule_plan, own->schedule, host, workspace, flags, 0, error);
   }
   quire_arena_release(&arena);
   return status;
