@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench_memory.h"
 #include "bench_serving.h"
 #include "failure.h"
 #include "files.h"
@@ -30,9 +31,13 @@ struct bench_prefix {
 
 static const quire_prefix_key tenant = {{1, 2, 3, 4}};
 
+static size_t bytes_of(quire_dtype dtype, int64_t count) {
+  return (size_t)count * quire_dtype_size(dtype);
+}
+
 /* Numbers of absolute values from 0.125 to 2; NULL without memory. */
 static void *make(quire_dtype dtype, int64_t count, uint32_t seed) {
-  void *memory = calloc((size_t)count, quire_dtype_size(dtype));
+  void *memory = quire_bench_memory_new(bytes_of(dtype, count));
   for (int64_t i = 0; i < count && memory; ++i) {
     seed = seed * 1664525u + 1013904223u;
     if (dtype == QUIRE_FLOAT16) {
@@ -45,15 +50,25 @@ static void *make(quire_dtype dtype, int64_t count, uint32_t seed) {
   return memory;
 }
 
+/* Elements of the queries, of the new keys, of a cache. */
+enum { QUERIES, KEYS, CACHE };
+static int64_t count_of(const bench_prefix_shape *shape, int what) {
+  const int64_t rows = what == CACHE ? (int64_t)NB * P : ROWS;
+  return rows * (what == QUERIES ? shape->heads : shape->kv_heads) * D;
+}
+
+double quire_bench_prefix_flops(const bench_prefix_shape *shape) {
+  return 4.0 * ROWS * (PREFIX + SUFFIX + 1) * (double)(shape->heads * D);
+}
+
 static quire_status make_tensors(bench_prefix *prefix, quire_error *error) {
   const bench_prefix_shape *shape = &prefix->shape;
-  const int64_t rows = (int64_t)NB * P;
-  prefix->query = make(shape->dtype, ROWS * shape->heads * D, 1);
-  prefix->output = make(shape->dtype, ROWS * shape->heads * D, 1);
-  prefix->key = make(shape->dtype, ROWS * shape->kv_heads * D, 2);
-  prefix->value = make(shape->dtype, ROWS * shape->kv_heads * D, 3);
-  prefix->key_cache = make(shape->dtype, rows * shape->kv_heads * D, 4);
-  prefix->value_cache = make(shape->dtype, rows * shape->kv_heads * D, 5);
+  prefix->query = make(shape->dtype, count_of(shape, QUERIES), 1);
+  prefix->output = make(shape->dtype, count_of(shape, QUERIES), 1);
+  prefix->key = make(shape->dtype, count_of(shape, KEYS), 2);
+  prefix->value = make(shape->dtype, count_of(shape, KEYS), 3);
+  prefix->key_cache = make(shape->dtype, count_of(shape, CACHE), 4);
+  prefix->value_cache = make(shape->dtype, count_of(shape, CACHE), 5);
   return prefix->query && prefix->output && prefix->key && prefix->value && prefix->key_cache &&
                  prefix->value_cache
              ? QUIRE_OK
@@ -114,12 +129,13 @@ quire_status quire_bench_prefix_open(quire_device *device, const bench_prefix_sh
 void quire_bench_prefix_close(bench_prefix *prefix) {
   if (prefix) {
     quire_cache_release(prefix->cache);
-    free(prefix->query);
-    free(prefix->output);
-    free(prefix->key);
-    free(prefix->value);
-    free(prefix->key_cache);
-    free(prefix->value_cache);
+    const bench_prefix_shape *shape = &prefix->shape;
+    void *const memory[] = {prefix->query, prefix->output,    prefix->key,
+                            prefix->value, prefix->key_cache, prefix->value_cache};
+    static const int what[] = {QUERIES, QUERIES, KEYS, KEYS, CACHE, CACHE};
+    for (size_t i = 0; i < sizeof memory / sizeof *memory; ++i) {
+      quire_bench_memory_release(memory[i], bytes_of(shape->dtype, count_of(shape, what[i])));
+    }
     free(prefix->scratch);
     free(prefix);
   }

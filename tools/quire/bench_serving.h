@@ -41,6 +41,8 @@ typedef struct bench_prefix_shape {
 quire_status quire_bench_prefix_open(quire_device *device, const bench_prefix_shape *shape,
                                      bench_prefix **prefix, quire_error *error);
 void quire_bench_prefix_close(bench_prefix *prefix);
+/* Multiplications and additions of one step. */
+double quire_bench_prefix_flops(const bench_prefix_shape *shape);
 quire_status quire_bench_prefix_run(bench_prefix *prefix, int is_shared, uint64_t *nanoseconds,
                                     quire_error *error);
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench_probe.h"
 #include "bench_serving.h"
 #include "call.h"
 #include "commands.h"
@@ -54,6 +55,7 @@ typedef struct bench_state {
   quire_session session;
   bench_books *books;
   bench_prefix *prefix;
+  bench_probe probe;
   int is_first; /* of the JSON list */
 } bench_state;
 
@@ -162,18 +164,20 @@ static quire_status measure_books(bench_state *state, quire_error *error) {
 /* What is measured of a shape: a name for each figure. */
 typedef struct bench_prefix_case {
   bench_prefix_shape shape;
-  bench_figure figures[3]; /* plain, shared, how many times as fast */
+  bench_figure figures[4]; /* plain, shared, how many times as fast, the arithmetic at its peak */
 } bench_prefix_case;
 
 static const bench_prefix_case prefix_cases[] = {
     {{16, 16, QUIRE_FLOAT32},
      {{"16/16 f32, alone", "us", 0, 0},
       {"16/16 f32, shared", "us", 0, 0},
-      {"times as fast", "", 8, 1}}},
+      {"times as fast", "", 8, 1},
+      {"its arithmetic", "us", 0, 0}}},
     {{32, 8, QUIRE_FLOAT16},
      {{"32/8 f16, alone", "us", 0, 0},
       {"32/8 f16, shared", "us", 0, 0},
-      {"times as fast", "", 0, 1}}},
+      {"times as fast", "", 0, 1},
+      {"its arithmetic", "us", 0, 0}}},
 };
 
 /* Both in turn, so that a machine that slows down slows down both; the first of each plans. */
@@ -197,6 +201,12 @@ static quire_status measure_prefix(bench_state *state, const bench_prefix_case *
   for (int i = 0; i < 3 && status == QUIRE_OK; ++i) {
     print_figure(state, &item->figures[i], &samples[i]);
   }
+  const double peak = quire_bench_probe_arithmetic(&state->probe);
+  if (status == QUIRE_OK && peak > 0) {
+    const double least = quire_bench_prefix_flops(&item->shape) / peak / 1000;
+    bench_samples one = {.values = {least}, .count = 1};
+    print_figure(state, &item->figures[3], &one);
+  }
   quire_bench_prefix_close(state->prefix);
   return status;
 }
@@ -210,8 +220,9 @@ static const char meanings[] =
     "16/16, 32/8       decoding 32 rows with 8192 tokens in common and 48 of their own, so many\n"
     "                  heads of 128 and heads of keys and values. Alone: PagedAttention, which\n"
     "                  reads the same blocks for each row; shared: quire_shared_prefix_attention,\n"
-    "                  which reads them once. With few heads of keys and values both compute more\n"
-    "                  than they read\n";
+    "                  which reads them once. its arithmetic: what both have to multiply and add,\n"
+    "                  at the machine's peak in registers. With few heads of keys and values both\n"
+    "                  compute more than they read\n";
 
 static void print_head(const bench_state *state) {
   quire_device_facts facts;
@@ -234,6 +245,9 @@ static quire_status bench(const bench_options *options, quire_error *error) {
     status = quire_session_open_device(&state.session, &call_options, error);
   }
   if (status == QUIRE_OK) {
+    quire_device_facts facts;
+    quire_device_get_facts(state.session.device, &facts);
+    quire_bench_probe_open(facts.isa, facts.threads, &state.probe);
     print_head(&state);
     status = measure_books(&state, error);
   }
@@ -243,6 +257,7 @@ static quire_status bench(const bench_options *options, quire_error *error) {
   if (status == QUIRE_OK) {
     printf("%s%s", options->is_json ? "\n]}\n" : "\n", options->is_json ? "" : meanings);
   }
+  quire_bench_probe_close(&state.probe);
   quire_session_close(&state.session);
   return status;
 }
