@@ -117,9 +117,9 @@ typedef struct quire_webgpu_times {
 } quire_webgpu_times;
 
 /*
- * Records the calls one after the other into one compute pass, `repeat` times, runs it and waits.
- * Calls that need a copy first (in place with a buffer of its own) are BAD_REQUEST. Statuses: those
- * of quire_plan_run(), UNSUPPORTED (the adapter has no timestamps).
+ * Records the calls one after the other, `repeat` times, runs them and waits. They share one compute
+ * pass but where a call copies or clears buffers first. Statuses: those of quire_plan_run(),
+ * UNSUPPORTED (the adapter has no timestamps).
  */
 QUIRE_API quire_status quire_webgpu_measure(quire_device *device, const quire_webgpu_call *calls,
                                             size_t count, size_t repeat, quire_webgpu_times *times,

@@ -1,4 +1,5 @@
-/* Timing by the adapter's clock: many dispatches in one pass between two timestamps. */
+/* Timing by the adapter's clock: many dispatches between two timestamps, in one pass where no call
+   copies or clears buffers first. */
 #include <string.h>
 #include <time.h>
 
@@ -12,13 +13,33 @@ static double now(void) {
   return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
 }
 
-/* Two timestamps around one compute pass, and the buffers that bring them home. */
+/* A timestamp at the beginning of the first pass and one at the end of the last, and the buffers
+   that bring them home. */
 typedef struct stopwatch {
   WGPUQuerySet queries;
   WGPUBuffer resolved;
   WGPUCommandEncoder encoder;
   WGPUComputePassEncoder pass;
 } stopwatch;
+
+static void open_pass(quire_webgpu *gpu, stopwatch *watch, uint32_t first, uint32_t last) {
+  WGPUPassTimestampWrites writes;
+  memset(&writes, 0, sizeof writes);
+  writes.querySet = watch->queries;
+  writes.beginningOfPassWriteIndex = first;
+  writes.endOfPassWriteIndex = last;
+  WGPUComputePassDescriptor descriptor;
+  memset(&descriptor, 0, sizeof descriptor);
+  if (first != WGPU_QUERY_SET_INDEX_UNDEFINED || last != WGPU_QUERY_SET_INDEX_UNDEFINED) {
+    descriptor.timestampWrites = &writes;
+  }
+  watch->pass = gpu->procs.CommandEncoderBeginComputePass(watch->encoder, &descriptor);
+}
+
+static void close_pass(quire_webgpu *gpu, stopwatch *watch) {
+  gpu->procs.ComputePassEncoderEnd(watch->pass);
+  gpu->procs.ComputePassEncoderRelease(watch->pass);
+}
 
 static quire_status begin(quire_webgpu *gpu, stopwatch *watch, quire_error *error) {
   const quire_webgpu_procs *p = &gpu->procs;
@@ -36,15 +57,7 @@ static quire_status begin(quire_webgpu *gpu, stopwatch *watch, quire_error *erro
   quire_webgpu_scope_begin(gpu);
   watch->queries = p->DeviceCreateQuerySet(gpu->device, &descriptor);
   watch->encoder = p->DeviceCreateCommandEncoder(gpu->device, NULL);
-  WGPUPassTimestampWrites writes;
-  memset(&writes, 0, sizeof writes);
-  writes.querySet = watch->queries;
-  writes.beginningOfPassWriteIndex = 0;
-  writes.endOfPassWriteIndex = 1;
-  WGPUComputePassDescriptor pass;
-  memset(&pass, 0, sizeof pass);
-  pass.timestampWrites = &writes;
-  watch->pass = p->CommandEncoderBeginComputePass(watch->encoder, &pass);
+  open_pass(gpu, watch, 0, WGPU_QUERY_SET_INDEX_UNDEFINED);
   return QUIRE_OK;
 }
 
@@ -59,8 +72,9 @@ static void drop(quire_webgpu *gpu, stopwatch *watch) {
 static quire_status end(quire_webgpu *gpu, stopwatch *watch, double *nanoseconds,
                         quire_error *error) {
   const quire_webgpu_procs *p = &gpu->procs;
-  p->ComputePassEncoderEnd(watch->pass);
-  p->ComputePassEncoderRelease(watch->pass);
+  close_pass(gpu, watch);
+  open_pass(gpu, watch, WGPU_QUERY_SET_INDEX_UNDEFINED, 1);
+  close_pass(gpu, watch);
   p->CommandEncoderResolveQuerySet(watch->encoder, watch->queries, 0, 2, watch->resolved, 0);
   WGPUCommandBuffer commands = p->CommandEncoderFinish(watch->encoder, NULL);
   p->CommandEncoderRelease(watch->encoder);
@@ -88,19 +102,18 @@ static quire_status check_call(const quire_device *device, const quire_webgpu_ca
     return quire_fail(error, QUIRE_BAD_REQUEST, NULL, "calls",
                       "plan or workspace is NULL, or of another device");
   }
-  QUIRE_TRY(quire_check_run(call->plan, call->tensors, call->tensor_count, call->workspace, error));
-  if (quire_webgpu_needs_copies(call->plan, call->tensors)) {
-    return quire_fail(error, QUIRE_BAD_REQUEST, NULL, "calls",
-                      "a call copies or clears buffers first, which is no part of a pass");
-  }
-  return QUIRE_OK;
+  return quire_check_run(call->plan, call->tensors, call->tensor_count, call->workspace, error);
 }
 
-static void record_one(quire_webgpu *gpu, const quire_webgpu_call *call,
-                       WGPUComputePassEncoder pass) {
+static void record_one(quire_webgpu *gpu, const quire_webgpu_call *call, stopwatch *watch) {
+  if (quire_webgpu_needs_copies(call->plan, call->tensors)) {
+    close_pass(gpu, watch);
+    quire_webgpu_record_copies(gpu, call->plan, call->tensors, call->workspace, watch->encoder);
+    open_pass(gpu, watch, WGPU_QUERY_SET_INDEX_UNDEFINED, WGPU_QUERY_SET_INDEX_UNDEFINED);
+  }
   quire_webgpu_groups groups;
   quire_webgpu_groups_make(gpu, call->plan, call->tensors, call->workspace, &groups);
-  quire_webgpu_record_passes(gpu, call->plan, &groups, pass);
+  quire_webgpu_record_passes(gpu, call->plan, &groups, watch->pass);
   quire_webgpu_groups_release(gpu, &groups);
 }
 
@@ -116,7 +129,7 @@ static quire_status measure(quire_webgpu *gpu, const quire_webgpu_call *calls, s
     const double started = now();
     for (size_t round = 0; round < repeat; round++) {
       for (size_t i = 0; i < count; i++) {
-        record_one(gpu, &calls[i], watch.pass);
+        record_one(gpu, &calls[i], &watch);
       }
     }
     times->record_nanoseconds = now() - started;
