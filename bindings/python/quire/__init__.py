@@ -15,6 +15,7 @@ from quire.calls import (
     paged_decode,
 )
 from quire.device import (
+    Adapter,
     Attribute,
     Device,
     DeviceFacts,
@@ -28,6 +29,7 @@ from quire.device import (
     lint,
     operators,
     version,
+    webgpu_adapters,
 )
 from quire.errors import (
     BadAlias,
@@ -49,7 +51,7 @@ from quire.errors import (
     OutOfMemory,
     Unsupported,
 )
-from quire.plan import BoundCall, Explanation, Form, Plan, explain
+from quire.plan import BoundCall, Explanation, Form, Plan, explain, render
 from quire.serving import (
     Batch,
     BlockPool,
@@ -66,6 +68,7 @@ from quire.serving import (
 __version__ = version()
 
 __all__ = [
+    "Adapter",
     "Attribute",
     "BadAlias",
     "BadAttribute",
@@ -117,6 +120,8 @@ __all__ = [
     "operators",
     "paged_attention",
     "paged_decode",
+    "render",
     "shared_prefix_attention",
     "version",
+    "webgpu_adapters",
 ]

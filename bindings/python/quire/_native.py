@@ -63,9 +63,15 @@ def text(characters: Any) -> str:
     return ffi.string(characters).decode("utf-8", "replace") if characters else ""
 
 
-@lru_cache(maxsize=256)
 def c_text(value: str) -> Any:
     """A C string that lives as long as it is referred to."""
+    if not isinstance(value, str):
+        raise BadRequest(f"{value!r} is no text")
+    return _c_text(value)
+
+
+@lru_cache(maxsize=256)
+def _c_text(value: str) -> Any:
     raw = value.encode("utf-8", "surrogatepass")
     if b"\0" in raw:
         raise BadRequest(f"{value!r} holds a zero byte")

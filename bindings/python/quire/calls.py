@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from quire import _tensor
-from quire._native import c_text, exception, ffi, generation, lib, new_error
+from quire._native import c_text, exception, ffi, lib, new_error
 from quire.device import Device, Workspace, default_device, operator_named
 from quire.errors import BadAttribute, BadPresence, BadRequest, Error
 from quire.plan import Form, Plan
@@ -183,8 +183,6 @@ def _attribute(name: str, kind: str, value: Any, keep: list[Any]) -> Any:
         if kind == "float":
             return float(value)
         if kind == "char *":
-            if not isinstance(value, str):
-                raise TypeError("a string is needed")
             characters = c_text(value)
             keep.append(characters)
             return characters

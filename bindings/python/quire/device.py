@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import os
 import threading
+import weakref
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,13 +58,21 @@ class Device:
     threads: size of its own pool; 0: one per processor in use.
     isa: highest instruction set: "best", "scalar", "avx2", "avx512", "neon"; no result depends on it.
     plan_cache_size: plans that calls keep; 0: 256.
+    webgpu: options of such a device: library (a path), adapter_name, adapter_index, use_subgroups,
+        trusted_shaders, default_limits, memory_budget (bytes), pipeline_cache_size.
 
     A device that was opened before fork() cannot be used in the child, which has no threads of
     its pool; open another one there. The default device does that by itself.
     """
 
     def __init__(
-        self, name: str = "cpu", *, threads: int = 0, isa: str = "best", plan_cache_size: int = 0
+        self,
+        name: str = "cpu",
+        *,
+        threads: int = 0,
+        isa: str = "best",
+        plan_cache_size: int = 0,
+        webgpu: Mapping[str, Any] | None = None,
     ) -> None:
         options = ffi.new("quire_device_options *")
         lib.quire_device_options_init(options)
@@ -73,6 +83,8 @@ class Device:
             if not 0 <= value < 2**31:
                 raise BadRequest(f"{member}: {value} is not in 0 to {2**31 - 1}")
             setattr(options, member, value)
+        if webgpu is not None:
+            options.webgpu = _webgpu_options(webgpu)
         made, error = ffi.new("quire_device **"), new_error()
         check(lib.quire_device_open(context(), c_text(name), options, made, error), error)
         self._handle: Any = owned(made[0], lib.quire_device_release)
@@ -140,6 +152,61 @@ class Device:
             return "<quire.Device closed>"
         facts = self.facts
         return f"<quire.Device {facts.name} {facts.isa} threads={facts.threads}>"
+
+
+_kept_options: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
+
+
+def _webgpu_options(given: Mapping[str, Any]) -> Any:
+    options = ffi.new("quire_webgpu_options *")
+    lib.quire_webgpu_options_init(options)
+    for member, value in given.items():
+        if member in ("library", "adapter_name"):
+            characters = c_text(value)
+            _kept_options.setdefault(options, []).append(characters)
+            setattr(options, member, characters)
+        elif member in ("adapter_index", "use_subgroups", "trusted_shaders", "default_limits",
+                        "memory_budget", "pipeline_cache_size"):  # fmt: skip
+            try:
+                setattr(options, member, value)
+            except (TypeError, OverflowError) as fault:
+                raise BadRequest(f"webgpu: {member}: {fault}") from fault
+        else:
+            raise BadRequest(f"webgpu: there is no option {member!r}")
+    return options
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """An adapter of WebGPU; texts may be empty."""
+
+    index: int
+    name: str
+    driver: str
+    type: str
+    backend: str
+
+
+def webgpu_adapters(library: str | None = None) -> list[Adapter]:
+    """Adapters that the WebGPU library offers, the best first. NotFound: there is no library."""
+    found: list[Adapter] = []
+
+    def note(_user: Any, adapter: Any) -> None:
+        found.append(
+            Adapter(
+                adapter.index,
+                text(adapter.name),
+                text(adapter.driver),
+                text(adapter.type),
+                text(adapter.backend),
+            )
+        )
+
+    report = ffi.callback("void(void *, const quire_webgpu_adapter *)", note)
+    options = ffi.NULL if library is None else _webgpu_options({"library": library})
+    error = new_error()
+    check(lib.quire_webgpu_list_adapters(options, report, ffi.NULL, error), error)
+    return found
 
 
 def default_device() -> Device:

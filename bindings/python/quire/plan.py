@@ -430,11 +430,51 @@ def explain(
         raise BadRequest(f"format: {format!r} is neither 'text' nor 'json'")
     found = operator_named(operator)
     request = _Request(found, inputs, attributes or {}, outputs, precision, variant, tunables or {})
+    style = lib.QUIRE_EXPLAIN_JSON if format == "json" else lib.QUIRE_EXPLAIN_TEXT
+    written, refusal = _written(lib.quire_explain, found, device, request, style)
+    if refusal is not None and not written:
+        raise refusal
+    explanation = Explanation(written)
+    explanation.refused = refusal
+    return explanation
+
+
+def render(
+    operator: Operator | str,
+    inputs: Mapping[str, Any],
+    attributes: Mapping[str, Any] | None = None,
+    *,
+    shader_pass: str | None = None,
+    outputs: Mapping[str, Any] | Iterable[str] = (),
+    device: Device | Mapping[str, Any] | None = None,
+    variant: str | None = None,
+    tunables: Mapping[str, Any] | None = None,
+) -> str:
+    """The WGSL of a plan's shader passes, for any device, as explain() takes it.
+
+    shader_pass: id or number of one; None: all. device: None: the defaults of WebGPU.
+    """
+    found = operator_named(operator)
+    request = _Request(found, inputs, attributes or {}, outputs, "exact", variant, tunables or {})
+    chosen = ffi.NULL if shader_pass is None else c_text(shader_pass)
+    written, refusal = _written(lib.quire_render, found, device or {}, request, chosen)
+    if refusal is not None:
+        raise refusal
+    return written
+
+
+def _written(
+    function: Any,
+    operator: Operator,
+    device: Device | Mapping[str, Any] | None,
+    request: _Request,
+    choice: Any,
+) -> tuple[str, Error | None]:
+    """What the library writes about a request, and its refusal."""
     keep: list[Any] = []
     described = _description(device, keep) if isinstance(device, Mapping) else ffi.NULL
-    opened = device if isinstance(device, Device) else None
-    if device is None:
-        opened = default_device()
+    opened = default_device() if device is None else device
+    handle = opened.live() if isinstance(opened, Device) else ffi.NULL
     pieces: list[bytes] = []
 
     def take(_user: Any, characters: Any, length: int) -> None:
@@ -442,19 +482,6 @@ def explain(
 
     write = ffi.callback("void(void *, const char *, size_t)", take)
     error = new_error()
-    status = lib.quire_explain(
-        found.live(),
-        opened.live() if opened else ffi.NULL,
-        described,
-        request.c,
-        lib.QUIRE_EXPLAIN_JSON if format == "json" else lib.QUIRE_EXPLAIN_TEXT,
-        write,
-        ffi.NULL,
-        error,
-    )
-    refusal = exception(status, error) if status else None
-    if refusal is not None and not pieces:
-        raise refusal
-    explanation = Explanation(b"".join(pieces).decode("utf-8", "replace"))
-    explanation.refused = refusal
-    return explanation
+    status = function(operator.live(), handle, described, request.c, choice, write, ffi.NULL, error)
+    text_of = b"".join(pieces).decode("utf-8", "replace")
+    return text_of, exception(status, error) if status else None

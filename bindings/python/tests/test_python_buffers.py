@@ -90,3 +90,19 @@ def test_a_buffer_outlives_its_device_s_name(paged):
     device.close()
     del there, device
     assert bound()["output"].shape == (4, 16)
+
+
+def test_options_of_webgpu():
+    try:
+        adapters = quire.webgpu_adapters()
+    except (quire.NotFound, quire.DeviceError) as fault:
+        pytest.skip(str(fault))
+    assert [adapter.index for adapter in adapters] == list(range(len(adapters)))
+    if adapters:
+        quire.Device("webgpu", webgpu={"adapter_index": 0, "memory_budget": 1 << 30})
+    for options in ({"colour": 1}, {"memory_budget": -1}, {"adapter_name": 3}, {"library": "a\0b"}):
+        with pytest.raises(quire.BadRequest):
+            quire.Device("webgpu", webgpu=options)
+    for options in ({"adapter_name": "no such adapter"}, {"library": "/nowhere/lib.so"}):
+        with pytest.raises(quire.NotFound):
+            quire.Device("webgpu", webgpu=options)

@@ -195,6 +195,40 @@ def test_explanations_for_devices_that_are_not_there(paged):
     assert "webgpu" in text.lower() or "cpu" in text.lower()
 
 
+def test_shaders_can_be_read(paged):
+    phone = {"backend": "webgpu", "features": ["shader-f16"]}
+    try:
+        text = quire.render("PagedAttention", paged.tensors(), paged.attributes, device=phone)
+    except quire.Unsupported as fault:
+        pytest.skip(f"no shaders yet: {fault}")
+    assert "@compute" in text and "// pass" in text
+    with pytest.raises(quire.NotFound):
+        quire.render("PagedAttention", paged.tensors(), paged.attributes, shader_pass="what")
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda paged: quire.Operator(5),
+        lambda paged: quire.Device(None),
+        lambda paged: quire.Plan(OPERATOR, paged.tensors(), paged.attributes, variant=3),
+        lambda paged: quire.Plan(OPERATOR, paged.tensors(), paged.attributes, precision="high"),
+        lambda paged: quire.Plan(OPERATOR, paged.tensors(), {"num_heads": object()}),
+        lambda paged: quire.Plan(OPERATOR, paged.tensors(), {3: 4}),
+        lambda paged: quire.explain(OPERATOR, {}, {}, device={"backend": 3}),
+        lambda paged: quire.explain(OPERATOR, {}, {}, device={"backend": "abacus"}),
+        lambda paged: quire.explain(OPERATOR, {}, {}, device={"limits": {"a": "b"}}),
+    ],
+)
+def test_misuse_of_plans(paged, use):
+    try:
+        found = use(paged)
+    except quire.Error as error:
+        assert str(error)
+    else:  # an explanation may come with its refusal
+        assert isinstance(found, quire.Explanation) and found.refused is not None
+
+
 @pytest.mark.parametrize(
     "inputs",
     [
