@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "pass.h"
+#include "recurrent_work.h"
 
 /* Bindings of the schedule passes. The strict operator has the first two only. */
 enum {
@@ -45,15 +46,6 @@ enum {
   LA_COUNT
 };
 enum { LA_STRICT_COUNT = LA_A_LOG };
-
-/* Columns of `spans`, int64 [sequences, LA_SPAN_COUNT]. */
-enum {
-  LA_SPAN_ROW,   /* b of query[b, t, .] */
-  LA_SPAN_FIRST, /* first t */
-  LA_SPAN_TOKENS,
-  LA_SPAN_READ_SLOT, /* of the pool; -1: the state starts from zeros */
-  LA_SPAN_COUNT
-};
 
 #define LA_SCHEDULE_UNIFORMS "state_window:u32"
 

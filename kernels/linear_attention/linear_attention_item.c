@@ -24,7 +24,7 @@ void quire_linear_attention_item_init(quire_linear_attention_item *item, const q
   *item = (quire_linear_attention_item){
       .views = views,
       .uniforms = uniforms,
-      .span = (const int64_t *)views[LA_SPANS].data + index[2] * LA_SPAN_COUNT,
+      .span = (const int64_t *)views[LA_SPANS].data + index[2] * QUIRE_SPAN_COUNT,
       .window = (int64_t)uniforms->state_window,
       .sequence = index[2],
       .head = head,
@@ -37,7 +37,7 @@ void quire_linear_attention_item_init(quire_linear_attention_item *item, const q
       .scale = uniforms->scale != 0.0f ? uniforms->scale : (float)(1.0 / sqrt((double)dk)),
       .scratch = floats == 0 ? NULL : (float *)views[LA_SCRATCH].data + number * floats,
   };
-  item->tokens = item->span[LA_SPAN_TOKENS];
+  item->tokens = item->span[QUIRE_SPAN_TOKENS];
 }
 
 void quire_linear_attention_strict_views(const quire_pass *pass, quire_view views[LA_COUNT]) {
@@ -47,8 +47,8 @@ void quire_linear_attention_strict_views(const quire_pass *pass, quire_view view
 
 void *quire_linear_attention_token_row(const quire_linear_attention_item *item,
                                        const quire_view *view, int64_t token, size_t channel) {
-  int64_t element = item->span[LA_SPAN_ROW] * view->stride[0] +
-                    (item->span[LA_SPAN_FIRST] + token) * view->stride[1] + (int64_t)channel;
+  int64_t element = item->span[QUIRE_SPAN_ROW] * view->stride[0] +
+                    (item->span[QUIRE_SPAN_FIRST] + token) * view->stride[1] + (int64_t)channel;
   return (unsigned char *)view->data + element * (int64_t)quire_dtype_size(view->dtype);
 }
 
@@ -73,7 +73,7 @@ static const quire_linear_attention_state nowhere = {NULL, QUIRE_DTYPE_NONE, 0};
 quire_linear_attention_state quire_linear_attention_past(const quire_linear_attention_item *item) {
   const quire_view *past = &item->views[LA_PAST_STATE];
   const quire_view *pool = &item->views[LA_STATE_POOL];
-  int64_t read_slot = item->span[LA_SPAN_READ_SLOT];
+  int64_t read_slot = item->span[QUIRE_SPAN_READ_SLOT];
   if (present(pool)) {
     return read_slot >= 0 ? state_at(item, pool, 0, read_slot) : nowhere;
   }
