@@ -264,9 +264,10 @@ typedef struct quire_cache_tensor {
 } quire_cache_tensor;
 
 /*
- * Carries out copies in every tensor of their group. CPU only today. Statuses: BAD_REQUEST (NULL),
- * BAD_SHAPE (axes), BAD_VALUE (a block that a tensor does not have), UNSUPPORTED (device). Nothing
- * is copied unless every check passes.
+ * Carries out copies in every tensor of their group, in memory of any device; on WebGPU before
+ * everything that is submitted later. Statuses: BAD_REQUEST (NULL; on WebGPU a block outside the
+ * buffer, or its usages), BAD_SHAPE (axes), BAD_VALUE (a block that a tensor does not have),
+ * DEVICE, OUT_OF_MEMORY. Nothing is copied unless the checks of every tensor pass.
  */
 QUIRE_API quire_status quire_cache_copy_blocks(quire_device *device,
                                                const quire_cache_tensor *tensors,

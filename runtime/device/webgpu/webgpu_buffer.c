@@ -310,18 +310,6 @@ static quire_status copy_bytes(quire_webgpu *gpu, const quire_buffer_copy_range 
   return status;
 }
 
-/* WebGPU copies between two buffers only: within one, a third stands between. */
-static quire_status copy_words(quire_webgpu *gpu, const quire_buffer_copy_range *range,
-                               WGPUBuffer between, quire_error *error) {
-  if (range->source != range->destination) {
-    return submit_copy(gpu, range->source, range->source_offset, range->destination,
-                       range->destination_offset, range->bytes, error);
-  }
-  QUIRE_TRY(submit_copy(gpu, range->source, range->source_offset, between, 0, range->bytes, error));
-  return submit_copy(gpu, between, 0, range->destination, range->destination_offset, range->bytes,
-                     error);
-}
-
 static bool is_words(const quire_buffer_copy_range *range) {
   return range->source_offset % 4 == 0 && range->destination_offset % 4 == 0 &&
          range->bytes % 4 == 0;
@@ -344,6 +332,43 @@ static quire_status check_copies(const quire_webgpu *gpu, const quire_buffer_cop
   return QUIRE_OK;
 }
 
+/* WebGPU copies between two buffers only: within one, a third stands between. */
+static void record_copy(quire_webgpu *gpu, const quire_buffer_copy_range *range, WGPUBuffer between,
+                        WGPUCommandEncoder encoder) {
+  const quire_webgpu_procs *p = &gpu->procs;
+  if (range->source != range->destination) {
+    p->CommandEncoderCopyBufferToBuffer(encoder, range->source, range->source_offset,
+                                        range->destination, range->destination_offset,
+                                        range->bytes);
+    return;
+  }
+  p->CommandEncoderCopyBufferToBuffer(encoder, range->source, range->source_offset, between, 0,
+                                      range->bytes);
+  p->CommandEncoderCopyBufferToBuffer(encoder, between, 0, range->destination,
+                                      range->destination_offset, range->bytes);
+}
+
+/* Copies of words, as many as follow each other, in one submit. *done counts them. */
+static quire_status copy_words(quire_webgpu *gpu, const quire_buffer_copy_range *ranges,
+                               size_t count, WGPUBuffer between, size_t *done, quire_error *error) {
+  const quire_webgpu_procs *p = &gpu->procs;
+  quire_webgpu_scope_begin(gpu);
+  WGPUCommandEncoder encoder = p->DeviceCreateCommandEncoder(gpu->device, NULL);
+  for (; *done < count && is_words(&ranges[*done]); ++*done) {
+    if (ranges[*done].bytes > 0) {
+      record_copy(gpu, &ranges[*done], between, encoder);
+    }
+  }
+  WGPUCommandBuffer commands = p->CommandEncoderFinish(encoder, NULL);
+  quire_status status = quire_webgpu_scope_end(gpu, "buffer", error);
+  p->CommandEncoderRelease(encoder);
+  if (status != QUIRE_OK) {
+    p->CommandBufferRelease(commands);
+    return status;
+  }
+  return quire_webgpu_submit(gpu, commands, false, error);
+}
+
 quire_status quire_webgpu_buffer_copy(quire_device *device, const quire_buffer_copy_range *ranges,
                                       size_t count, quire_error *error) {
   quire_webgpu *gpu = quire_webgpu_of(device);
@@ -358,10 +383,11 @@ quire_status quire_webgpu_buffer_copy(quire_device *device, const quire_buffer_c
     status = quire_webgpu_make_buffer(gpu, bytes, WGPUBufferUsage_CopySrc | WGPUBufferUsage_CopyDst,
                                       "copy", &between, error);
   }
-  for (size_t i = 0; status == QUIRE_OK && i < count; i++) {
-    if (ranges[i].bytes > 0) {
-      status = is_words(&ranges[i]) ? copy_words(gpu, &ranges[i], between, error)
-                                    : copy_bytes(gpu, &ranges[i], error);
+  for (size_t done = 0; status == QUIRE_OK && done < count;) {
+    if (is_words(&ranges[done])) {
+      status = copy_words(gpu, ranges, count, between, &done, error);
+    } else {
+      status = copy_bytes(gpu, &ranges[done++], error);
     }
   }
   quire_webgpu_drop_buffer(gpu, between);
