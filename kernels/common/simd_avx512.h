@@ -43,7 +43,10 @@ static inline vec vec_load_first_f16(const uint16_t *p, size_t n) {
   return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(vec_first(n), p));
 }
 static inline vec vec_widen_bf16(__m256i bits) {
-  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
+  const __m512i upper = _mm512_set_epi16(15, 0, 14, 0, 13, 0, 12, 0, 11, 0, 10, 0, 9, 0, 8, 0, 7, 0,
+                                         6, 0, 5, 0, 4, 0, 3, 0, 2, 0, 1, 0, 0, 0);
+  return _mm512_castsi512_ps(
+      _mm512_maskz_permutexvar_epi16(0xaaaaaaaa, upper, _mm512_castsi256_si512(bits)));
 }
 static inline vec vec_load_bf16(const uint16_t *p) {
   return vec_widen_bf16(_mm256_loadu_si256((const __m256i *)(const void *)p));
@@ -59,20 +62,31 @@ static inline vec vec_load_first_i8(const int8_t *p, size_t n) {
   return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(vec_first(n), p)));
 }
 
+/* Masked stores of 16-bit lanes take many cycles on some processors. */
+static inline void vec_store_first_halves(uint16_t *p, size_t n, __m256i halves) {
+  if (n == VEC_LANES) {
+    _mm256_storeu_si256((__m256i *)(void *)p, halves);
+  } else {
+    _mm256_mask_storeu_epi16(p, vec_first(n), halves);
+  }
+}
 static inline void vec_store_first_f16(uint16_t *p, size_t n, vec x) {
-  _mm256_mask_storeu_epi16(
-      p, vec_first(n),
+  vec_store_first_halves(
+      p, n,
       _mm512_maskz_cvtps_ph((vec_mask)0xffffu, x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
 static inline void vec_store_first_bf16(uint16_t *p, size_t n, vec x) {
   const __m512i bits = _mm512_castps_si512(x);
-  const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
-  const __m512i rounded = _mm512_srli_epi32(
-      _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd), 16);
-  const __m512i quiet = _mm512_or_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(0x40));
+  /* Half a unit less one, and one more where the last bit that stays is set; then the upper halves.
+   */
+  const vec_mask odd = _mm512_test_epi32_mask(bits, _mm512_set1_epi32(0x10000));
+  const __m512i even = _mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff));
+  const __m512i rounded = _mm512_mask_add_epi32(even, odd, bits, _mm512_set1_epi32(0x8000));
   const vec_mask nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
-  _mm256_mask_storeu_epi16(p, vec_first(n),
-                           _mm512_cvtepi32_epi16(_mm512_mask_mov_epi32(rounded, nan, quiet)));
+  const __m512i words = _mm512_mask_or_epi32(rounded, nan, bits, _mm512_set1_epi32(0x400000));
+  const __m512i upper = _mm512_set_epi16(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 31, 29, 27,
+                                         25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1);
+  vec_store_first_halves(p, n, _mm512_castsi512_si256(_mm512_permutexvar_epi16(upper, words)));
 }
 
 /* Rounded to even; every x lies in [-128, 127]. */
