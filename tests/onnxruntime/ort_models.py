@@ -17,6 +17,7 @@ ONNX_TYPES = {
     "I32": TensorProto.INT32,
     "I8": TensorProto.INT8,
     "I64": TensorProto.INT64,
+    "F64": TensorProto.DOUBLE,
 }
 
 PAGED_INPUTS = [
