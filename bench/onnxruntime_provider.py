@@ -2,7 +2,7 @@
 """Time Quire's provider for ONNX Runtime: against the runtime's own CPU kernels, and its overhead.
 
     python onnxruntime_provider.py --library libquire_onnxruntime.so [--quire libquire.so]
-                                   [--only overhead,linear,paged] [--threads 2] [--rounds 9] [--seconds 0.15]
+                                   [--only overhead,linear,paged] [--threads 2] [--rounds 9] [--seconds 0.15] [--patience 4]
 
 Needs numpy, onnx and onnxruntime (1.32). Everything runs in one process, through IO binding with buffers that
 stay where they are; states and caches are bound in place. The two sides of a ratio take turns, `--rounds`
@@ -52,12 +52,27 @@ def times_of(call, seconds):
     return times
 
 
+def quiet_times_of(call, options):
+    """The same, again while other processes work; the quietest attempt of `--patience` counts."""
+    best = None
+    for _ in range(1 + options.patience):
+        before, start = peers.cpu_ticks(), time.perf_counter()
+        times = times_of(call, options.seconds)
+        load = peers.others(before, time.perf_counter() - start)
+        if best is None or load < best[1]:
+            best = times, load
+        if load <= peers.BUSY:
+            break
+    LOADS.append(best[1])
+    return best[0]
+
+
 def take_turns(calls, options):
     """For each call: (median, first decile, ninth decile, medians of the rounds), in microseconds."""
     all_times, medians = [[] for _ in calls], [[] for _ in calls]
     for _ in range(options.rounds):
         for i, call in enumerate(calls):
-            times = times_of(call, options.seconds)
+            times = quiet_times_of(call, options)
             all_times[i] += times
             medians[i].append(float(np.median(times)))
     return [(*np.quantile(t, [0.5, 0.1, 0.9]), np.array(m)) for t, m in zip(all_times, medians)]
@@ -316,6 +331,7 @@ def paged(options):
 
 PARTS = {"overhead": overhead, "linear": linear, "paged": paged}
 HINT = False
+LOADS = []  # CPUs' worth of other work during each block that counts
 
 
 def main():
@@ -326,6 +342,7 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--seconds", type=float, default=0.15)
+    parser.add_argument("--patience", type=int, default=4, help="further attempts at a block that others disturbed")
     parser.add_argument("--hint", action="store_true", help="tell the provider the number of threads")
     options = parser.parse_args()
     if options.library is None:
@@ -337,6 +354,7 @@ def main():
     print(f"{'':58s} {'Quire':>12s} {'the runtime':>34s} {'ratio':>22s} (lowest to highest of the rounds)")
     for name in options.only.split(","):
         PARTS[name](options)
+    print(f"other work meanwhile: {np.median(LOADS):.2f} CPUs in the middle, {max(LOADS):.2f} at most")
 
 
 if __name__ == "__main__":
