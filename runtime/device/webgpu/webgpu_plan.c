@@ -10,6 +10,7 @@
 #include "text.h"
 #include "webgpu_record.h"
 #include "webgpu_run.h"
+#include "webgpu_shader.h"
 
 /* What is being put together. */
 typedef struct builder {
@@ -178,6 +179,11 @@ static quire_status compile(builder *b, size_t index, const WGPUBufferBindingTyp
   quire_text_init(&text, b->gpu->allocator);
   quire_status status =
       quire_template_render(&b->plan->description, index, b->plan->op->templates, &text, b->error);
+  if (status == QUIRE_OK) {
+    status = text.failed ? quire_fail_memory(b->error)
+                         : quire_webgpu_check_shader(b->gpu, quire_text_view(&text), text.length,
+                                                     pass->id, b->error);
+  }
   if (status == QUIRE_OK) {
     quire_webgpu_lock(b->gpu);
     status = quire_webgpu_check_lost(b->gpu, b->error);
