@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -32,31 +33,40 @@ def large_call():
     return tensors, {"num_heads": 8, "kv_num_heads": 8}
 
 
-def test_the_interpreter_s_lock_is_released():
-    """Another thread runs Python while one call computes: without the release it could not."""
-    tensors, attributes = large_call()
-    device = quire.Device(threads=1)
-    inside, turns = threading.Event(), 0
+def tenths_with_turns(call):
+    """In how many tenths of a call's time another thread ran Python."""
+    span, stamps = [], []
 
     def compute():
-        inside.set()
-        quire.paged_attention(**tensors, **attributes, device=device)
-        inside.clear()
+        span.append(time.perf_counter())
+        call()
+        span.append(time.perf_counter())
 
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-4)
     try:
         worker = threading.Thread(target=compute)
         worker.start()
-        inside.wait()
-        while inside.is_set():
-            turns += 1
+        while len(span) < 2:
+            stamps.append(time.perf_counter())
         worker.join()
     finally:
         sys.setswitchinterval(before)
-    # Without the release the loop only gets the moments before and after the call. A turn takes
-    # well below a microsecond, the call many milliseconds.
-    assert turns > 5000, turns
+    begin, end = span
+    return len({int((s - begin) / (end - begin) * 10) for s in stamps if begin < s < end})
+
+
+def test_the_interpreter_s_lock_is_released():
+    """Another thread runs Python while a call computes. If the lock were held, it could run only
+    before the call proper begins and after it ends: in the first and the last tenth."""
+    tensors, attributes = large_call()
+    device = quire.Device(threads=1)
+    found = []
+    while len(found) < 5 and (not found or found[-1] < 5):  # a busy machine may starve a thread
+        found.append(
+            tenths_with_turns(lambda: quire.paged_attention(**tensors, **attributes, device=device))
+        )
+    assert found[-1] >= 5, found
 
 
 @pytest.mark.parametrize("shared", ["device", "workspace", "bound", "plan"])
