@@ -12,7 +12,8 @@ A peer that is not installed for --python (bench/requirements.txt) is left out.
 The table: median microseconds of Quire; which peer and variant is the fastest of those that offer the
 case, and its median; how many times faster Quire is, by medians and by minima; the share of the machine's
 limit (quire bench --help says which) that Quire reaches by its median; the targets of targets.json and
-whether they are met. Rows without a peer are judged by the share alone.
+whether they are met. Rows without a peer are judged by the share, or by how many times longer they take
+than another row of Quire's in the same run (tokens to verify: than one token).
 
 Not the same in every row: torch and ggml do not append the new key and value, Quire does; peers allocate
 as they please, Quire's benchmark asks for 2 MiB pages. Exits with 1 if a target is missed.
@@ -108,15 +109,21 @@ class Table:
             if peers:
                 record.update(peer=peers[0], ratio=peers[0]["median_us"] / mine["median_us"],
                               ratio_of_minima=min(p["min_us"] for p in peers) / mine["min_us"], peers=peers)
+            base = self.quire.get((target.get("over"), target.get("over_dtype", key[1])))
+            record["target_times"] = target.get("times") if base else None
+            record["times"] = mine["median_us"] / base["median_us"] if base else None
             record["missed"] = [name for name in ("ratio", "share")
                                 if record[f"target_{name}"] and record.get(name) is not None
                                 and record[name] < record[f"target_{name}"]]
+            if record["target_times"] and record["times"] > record["target_times"]:
+                record["missed"].append(f"times ({record['times']:.2f})")
             yield record
 
 
 def verdict(record):
     asked = [f"{record['target_ratio']:g}x" if record["target_ratio"] else "",
-             f"{100 * record['target_share']:.0f}%" if record["target_share"] else ""]
+             f"{100 * record['target_share']:.0f}%" if record["target_share"] else "",
+             f"<={record['target_times']:g} times" if record["target_times"] else ""]
     asked = " ".join(a for a in asked if a)
     if not asked:
         return ""
