@@ -43,9 +43,7 @@ def bars(figure_path: Path, title: str, rows: list[dict[str, Any]]) -> None:
 
 
 def limit(row: dict[str, Any]) -> float | None:
-    found = [
-        row[name] for name in ("memory_limit_us", "compute_limit_us", "limit_us") if row.get(name)
-    ]
+    found = [row[name] for name in ("memory_limit_us", "arithmetic_limit_us") if row.get(name)]
     return max(found) if found else None
 
 
