@@ -40,6 +40,8 @@ static void render(quire_template_rendering *rendering, quire_arena *arena, quir
   } else if (out->length - before > QUIRE_TEMPLATE_MAX_TEXT) {
     quire_template_fault_set(fault, "limit", 0, "more than %d bytes are rendered",
                              QUIRE_TEMPLATE_MAX_TEXT);
+  }
+  if (fault->failed && out->length > before) {
     out->length = before;
     out->data[before] = '\0';
   }

@@ -43,8 +43,10 @@ static void QUIRE_PRINTF(5, 6)
 }
 
 void quire_template_fault_memory(quire_template_fault *fault) {
-  fault->out_of_memory = !fault->failed;
-  fault->failed = true;
+  if (!fault->failed) {
+    fault->failed = true;
+    fault->out_of_memory = true;
+  }
 }
 
 /* The file that a byte of the whole text comes from, and its place there. */
