@@ -25,6 +25,8 @@ exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = f"Quire {release}"
 html_copy_source = False
+html_static_path = ["site.css"]
+html_css_files = ["site.css"]
 highlight_language = "none"
 # Existing pages start sections where their numbering wants it.
 suppress_warnings = ["myst.header"]

@@ -16,7 +16,7 @@ WORKLOADS = {
 }
 
 
-def bars(figure_path: Path, title: str, rows: list[dict[str, Any]]) -> None:
+def dots(figure_path: Path, title: str, rows: list[dict[str, Any]]) -> None:
     import matplotlib
 
     matplotlib.use("svg")
@@ -26,11 +26,15 @@ def bars(figure_path: Path, title: str, rows: list[dict[str, Any]]) -> None:
     labels = [f"{row['case']}\n{row['dtype']}" for row in rows]
     figure, axes = pyplot.subplots(figsize=(8, 1.2 + 0.45 * len(rows)))
     places = range(len(rows))
-    axes.barh(places, [row["median_us"] for row in rows], height=0.6, label="median")
-    limits = [row.get("limit_us") for row in rows]
-    known = [(limit, y) for limit, y in zip(limits, places, strict=True) if limit]
+    for y, row in zip(places, rows, strict=True):
+        if row.get("limit_us"):
+            axes.plot([row["limit_us"], row["median_us"]], [y, y], color="0.8", zorder=1)
+    known = [
+        (row["limit_us"], y) for y, row in zip(places, rows, strict=True) if row.get("limit_us")
+    ]
     if known:
-        axes.plot(*zip(*known, strict=True), "k|", markersize=14, label="limit of the machine")
+        axes.plot(*zip(*known, strict=True), "k|", markersize=12, label="limit of the machine")
+    axes.plot([row["median_us"] for row in rows], list(places), "o", label="median")
     axes.set_yticks(places, labels, fontsize=7)
     axes.invert_yaxis()
     axes.set_xscale("log")
@@ -62,7 +66,7 @@ def section(path: Path, folder: Path) -> list[str]:
         mine = [{**row, "limit_us": limit(row)} for row in rows if row["workload"] == workload]
         title = WORKLOADS.get(workload, workload)
         name = f"{path.stem}-{workload}.svg"
-        bars(folder / name, title, mine)
+        dots(folder / name, title, mine)
         lines += [f"```{{image}} {name}", f":alt: {title}", "```", ""]
         lines += ["| case | type | median us | limit us |", "|---|---|---|---|"]
         for row in mine:

@@ -202,6 +202,8 @@ def signature(value: Any) -> str:
             marked = True
         marked = marked or parameter.kind is parameter.VAR_POSITIONAL
         parts.append(str(parameter).replace("quire.device.", "").replace("typing.", ""))
+    # Annotations are kept as texts, which would show in quotes.
+    parts = [re.sub(r"^(\*{0,2}\w+): '([^']*)'", r"\1: \2", part) for part in parts]
     joined = ", ".join(part for part in parts if not part.startswith("self"))
     if len(joined) > 80:
         joined = "\n    " + ",\n    ".join(p for p in parts if not p.startswith("self")) + ",\n"
