@@ -14,10 +14,13 @@ typedef struct shared_case {
   int sequences, new_tokens, suffix, prefix_blocks;
   int has_sink;
   float softcap;
+  int is_int8; /* caches with a scale for each token and head */
 } shared_case;
 
 static float query[MOST_ROWS][HQ * D], key[MOST_ROWS][HKV * D], value[MOST_ROWS][HKV * D];
 static float key_cache[NB][P][HKV][D], value_cache[NB][P][HKV][D], sink[HQ];
+static int8_t int8_keys[NB][P][HKV][D], int8_values[NB][P][HKV][D];
+static float key_scales[NB][P][HKV], value_scales[NB][P][HKV];
 static float plain[MOST_ROWS][HQ * D], shared[MOST_ROWS][HQ * D];
 static float plain_lse[MOST_ROWS][HQ], shared_lse[MOST_ROWS][HQ];
 static int32_t cumulative[17], past[16], table[16][COLUMNS], slots[MOST_ROWS], prefix[COLUMNS];
@@ -60,7 +63,16 @@ static int64_t build(const shared_case *test, quire_cache *cache, quire_batch *b
   return batch->rows;
 }
 
-static void run(quire_device *device, const shared_case *test, bool is_shared) {
+static void use_int8(quire_paged_attention_args *call, const int64_t *cache_shape) {
+  call->key_cache = (quire_tensor){int8_keys, 0, QUIRE_INT8, 4, cache_shape, NULL};
+  call->value_cache = (quire_tensor){int8_values, 0, QUIRE_INT8, 4, cache_shape, NULL};
+  call->k_scale_cache = (quire_tensor){key_scales, 0, QUIRE_FLOAT32, 3, cache_shape, NULL};
+  call->v_scale_cache = (quire_tensor){value_scales, 0, QUIRE_FLOAT32, 3, cache_shape, NULL};
+  call->k_quant_type = "PER_TOKEN";
+  call->v_quant_type = "PER_TOKEN";
+}
+
+static quire_status run(quire_device *device, const shared_case *test, bool is_shared) {
   quire_cache_group blocks;
   quire_cache_options options = options_of(&blocks, NB, P);
   options.sequence_limit = 16;
@@ -89,6 +101,9 @@ static void run(quire_device *device, const shared_case *test, bool is_shared) {
   call->past_seqlens = (quire_tensor){past, 0, QUIRE_INT32, 1, count, NULL};
   call->block_table = (quire_tensor){table, 0, QUIRE_INT32, 2, table_shape, NULL};
   call->slot_mapping = (quire_tensor){slots, 0, QUIRE_INT32, 1, row_shape, NULL};
+  if (test->is_int8) {
+    use_int8(call, cache_shape);
+  }
   if (test->has_sink) {
     call->head_sink = (quire_tensor){sink, 0, QUIRE_FLOAT32, 1, sink_shape, NULL};
   }
@@ -98,20 +113,22 @@ static void run(quire_device *device, const shared_case *test, bool is_shared) {
   call->output = (quire_tensor){is_shared ? shared : plain, 0, QUIRE_FLOAT32, 2, query_shape, NULL};
   call->softmax_lse =
       (quire_tensor){is_shared ? shared_lse : plain_lse, 0, QUIRE_FLOAT32, 2, lse_shape, NULL};
+  quire_status status = QUIRE_OK;
   if (is_shared) {
     args.prefix_table = (quire_tensor){prefix, 0, QUIRE_INT32, 2, prefix_shape, NULL};
     args.prefix_tokens = prefix_tokens;
     MUST(quire_shared_prefix_scratch(&args, &args.scratch_bytes, error));
     args.scratch = aligned_alloc(64, args.scratch_bytes);
     assert_non_null(args.scratch);
-    MUST(quire_shared_prefix_attention(device, &args, error));
+    status = quire_shared_prefix_attention(device, &args, NULL);
     args.scratch_bytes -= 1;
     assert_int_equal(quire_shared_prefix_attention(device, &args, NULL), QUIRE_BAD_REQUEST);
     free(args.scratch);
   } else {
-    MUST(quire_paged_attention(device, call, error));
+    status = quire_paged_attention(device, call, NULL);
   }
   quire_cache_release(cache);
+  return status;
 }
 
 static void near(const char *name, const char *what, const float *got, const float *want,
@@ -124,13 +141,43 @@ static void near(const char *name, const char *what, const float *got, const flo
   }
 }
 
+static void fill_all(uint64_t seed) {
+  randomness source = {seed};
+  fill(&query[0][0], sizeof query / sizeof(float), &source);
+  fill(&key[0][0], sizeof key / sizeof(float), &source);
+  fill(&value[0][0], sizeof value / sizeof(float), &source);
+  fill(&key_cache[0][0][0][0], sizeof key_cache / sizeof(float), &source);
+  fill(&value_cache[0][0][0][0], sizeof value_cache / sizeof(float), &source);
+  fill(sink, HQ, &source);
+  for (size_t i = 0; i < sizeof int8_keys; ++i) {
+    (&int8_keys[0][0][0][0])[i] = (int8_t)random_between(&source, -127, 127);
+    (&int8_values[0][0][0][0])[i] = (int8_t)random_between(&source, -127, 127);
+  }
+  for (size_t i = 0; i < sizeof key_scales / sizeof(float); ++i) {
+    (&key_scales[0][0][0])[i] = (float)random_between(&source, 5, 15) / 1000;
+    (&value_scales[0][0][0])[i] = (float)random_between(&source, 5, 15) / 1000;
+  }
+}
+
+static void compare(const shared_case *test) {
+  const size_t rows = (size_t)test->sequences * (size_t)test->new_tokens;
+  near(test->name, "output", &shared[0][0], &plain[0][0], rows * HQ * D);
+  near(test->name, "softmax_lse", &shared_lse[0][0], &plain_lse[0][0], rows * HQ);
+}
+
 static void equals_the_plain_call(void **state) {
   (void)state;
   static const shared_case table_of_cases[] = {
-      {"decode", 12, 1, 5, 6, 0, 0},       {"two rows, fewer than 8", 2, 1, 3, 4, 0, 0},
-      {"no suffix yet", 4, 1, 0, 6, 0, 0}, {"verification of drafts", 8, 4, 5, 6, 0, 0},
-      {"chunks", 6, 20, 2, 3, 0, 0},       {"more rows than the prefix has", 6, 20, 2, 1, 0, 0},
-      {"sink", 12, 1, 5, 6, 1, 0},         {"softcap and sink", 5, 3, 5, 6, 1, 2},
+      {"decode", 12, 1, 5, 6, 0, 0, 0},
+      {"two rows, fewer than 8", 2, 1, 3, 4, 0, 0, 0},
+      {"no suffix yet", 4, 1, 0, 6, 0, 0, 0},
+      {"verification of drafts", 8, 4, 5, 6, 0, 0, 0},
+      {"chunks", 6, 20, 2, 3, 0, 0, 0},
+      {"more rows than the prefix has", 6, 20, 2, 1, 0, 0, 0},
+      {"sink", 12, 1, 5, 6, 1, 0, 0},
+      {"softcap and sink", 5, 3, 5, 6, 1, 2, 0},
+      {"int8", 12, 1, 5, 6, 1, 0, 1},
+      {"int8, drafts", 3, 4, 5, 6, 0, 0, 1},
   };
   quire_context *context = NULL;
   quire_device *device = NULL;
@@ -138,21 +185,46 @@ static void equals_the_plain_call(void **state) {
   MUST(quire_device_open(context, "cpu", NULL, &device, error));
   for (size_t i = 0; i < sizeof table_of_cases / sizeof table_of_cases[0]; ++i) {
     const shared_case *test = &table_of_cases[i];
-    randomness source = {7 + i};
-    fill(&query[0][0], sizeof query / sizeof(float), &source);
-    fill(&key[0][0], sizeof key / sizeof(float), &source);
-    fill(&value[0][0], sizeof value / sizeof(float), &source);
-    fill(&key_cache[0][0][0][0], sizeof key_cache / sizeof(float), &source);
-    fill(&value_cache[0][0][0][0], sizeof value_cache / sizeof(float), &source);
-    fill(sink, HQ, &source);
-    run(device, test, false);
-    run(device, test, true); /* stores the same keys again */
-    const size_t rows = (size_t)test->sequences * (size_t)test->new_tokens;
-    near(test->name, "output", &shared[0][0], &plain[0][0], rows * HQ * D);
-    near(test->name, "softmax_lse", &shared_lse[0][0], &plain_lse[0][0], rows * HQ);
+    fill_all(7 + i);
+    assert_int_equal(run(device, test, false), QUIRE_OK);
+    assert_int_equal(run(device, test, true), QUIRE_OK); /* stores the same keys again */
+    compare(test);
   }
   quire_device_release(device);
   quire_context_release(context);
+}
+
+/* Each allocation of a first call fails in turn; the call after it loses nothing. */
+static void memory_may_fail(void **state) {
+  (void)state;
+  static const shared_case test = {"memory", 12, 1, 5, 6, 1, 0, 0};
+  quire_status status = QUIRE_OUT_OF_MEMORY;
+  size_t failed = 0;
+  for (size_t site = 1; status != QUIRE_OK; ++site) {
+    counting_allocator counting;
+    counting_allocator_init(&counting);
+    quire_context_options options;
+    quire_context_options_init(&options);
+    options.allocator = &counting.allocator;
+    quire_context *context = NULL;
+    quire_device *device = NULL;
+    MUST(quire_context_create(&options, &context, error));
+    MUST(quire_device_open(context, "cpu", NULL, &device, error));
+    fill_all(5);
+    counting.fail_at = counting.calls + site;
+    status = run(device, &test, true);
+    assert_true(status == QUIRE_OK || status == QUIRE_OUT_OF_MEMORY);
+    failed += status != QUIRE_OK;
+    counting.fail_at = 0;
+    assert_int_equal(run(device, &test, true), QUIRE_OK);
+    assert_int_equal(run(device, &test, false), QUIRE_OK);
+    compare(&test);
+    quire_device_release(device);
+    quire_context_release(context);
+    assert_int_equal(counting.bytes, 0);
+  }
+  print_message("%zu allocations failed in turn\n", failed);
+  assert_true(failed >= 5);
 }
 
 static void refuses_what_it_cannot(void **state) {
@@ -172,6 +244,7 @@ static void refuses_what_it_cannot(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(equals_the_plain_call),
+      cmocka_unit_test(memory_may_fail),
       cmocka_unit_test(refuses_what_it_cannot),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

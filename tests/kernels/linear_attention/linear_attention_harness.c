@@ -157,7 +157,7 @@ static quire_status run_schedule(const la_call *call, quire_view *views, quire_e
   quire_linear_attention_schedule_uniforms uniforms = {(uint32_t)call->window};
   quire_view schedule[LA_SCHEDULE_COUNT];
   memset(schedule, 0, sizeof schedule);
-  views[LA_SPANS] = make_integers(QUIRE_INT64, sequences, LA_SPAN_COUNT, NULL);
+  views[LA_SPANS] = make_integers(QUIRE_INT64, sequences, QUIRE_SPAN_COUNT, NULL);
   views[LA_WRITE_SLOTS] = make_integers(QUIRE_INT32, sequences, width, NULL);
   schedule[LA_SCHEDULE_QUERY] = views[LA_QUERY];
   schedule[LA_SCHEDULE_SPANS] = views[LA_SPANS];

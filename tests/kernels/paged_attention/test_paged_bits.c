@@ -247,6 +247,11 @@ static void run(paged_built *b) {
   }
 }
 
+static void build_and_run(const paged_problem *p, const paged_layout *l, paged_built *b) {
+  paged_build(p, l, b);
+  run(b);
+}
+
 static paged_layout plain_layout(const paged_problem *p) {
   const paged_layout l = {1, 0, false, false, false, 0, p->sequences, 0, 0};
   return l;
@@ -322,8 +327,7 @@ static void test_reference(void **state) {
   for (size_t i = 0; i < PROBLEM_COUNT; ++i) {
     const paged_layout l = plain_layout(&problems[i]);
     paged_built b;
-    paged_build(&problems[i], &l, &b);
-    run(&b);
+    build_and_run(&problems[i], &l, &b);
     print_message("%s: %d items, %d merged rows\n", problems[i].name, (int)b.call.item_count,
                   (int)b.call.merge_count);
     check_reference(&problems[i], &b);
@@ -341,8 +345,7 @@ static void test_division(void **state) {
     const paged_problem *p = &problems[i];
     const paged_layout l = plain_layout(p);
     paged_built want;
-    paged_build(p, &l, &want);
-    run(&want);
+    build_and_run(p, &l, &want);
     const int64_t row_heads = want.rows * p->num_heads;
     const int64_t state_limits[] = {0, 1, row_heads, 2 * row_heads, 3 * row_heads, 100000};
     for (size_t j = 0; j < 6; ++j) {
@@ -372,8 +375,7 @@ static void test_layouts(void **state) {
     const paged_problem *p = &problems[i];
     paged_layout l = plain_layout(p);
     paged_built want;
-    paged_build(p, &l, &want);
-    run(&want);
+    build_and_run(p, &l, &want);
     for (int change = 0; change < 5; ++change) {
       l = plain_layout(p);
       l.shuffle = change == 0 ? 77 : 1;
@@ -382,8 +384,7 @@ static void test_layouts(void **state) {
       l.spread_query = change == 3;
       l.mapped_slots = change == 4;
       paged_built got;
-      paged_build(p, &l, &got);
-      run(&got);
+      build_and_run(p, &l, &got);
       static const char *const names[] = {"another table", "a wider table", "other strides",
                                           "a query stride", "a slot mapping"};
       expect_same(p, names[change], &want, 0, &got);
@@ -400,15 +401,13 @@ static void test_batches(void **state) {
     const paged_problem *p = &problems[i];
     paged_layout l = plain_layout(p);
     paged_built want;
-    paged_build(p, &l, &want);
-    run(&want);
+    build_and_run(p, &l, &want);
     int64_t row = 0;
     for (int64_t s = 0; s < p->sequences; ++s) {
       l.first = s;
       l.end = s + 1;
       paged_built got;
-      paged_build(p, &l, &got);
-      run(&got);
+      build_and_run(p, &l, &got);
       expect_same(p, "a sequence alone", &want, row, &got);
       row += got.rows;
       paged_release(&got);
@@ -425,8 +424,7 @@ static void test_drafts(void **state) {
     const paged_problem *p = &problems[i];
     paged_layout l = plain_layout(p);
     paged_built want;
-    paged_build(p, &l, &want);
-    run(&want);
+    build_and_run(p, &l, &want);
     int64_t row = 0;
     for (int64_t s = 0; s < p->sequences; row += p->fresh[s++]) {
       /* Quantised caches: the history of a later token is what an earlier one stored. */
@@ -439,8 +437,7 @@ static void test_drafts(void **state) {
         l.first_token = token;
         l.end_token = token + 1;
         paged_built got;
-        paged_build(p, &l, &got);
-        run(&got);
+        build_and_run(p, &l, &got);
         expect_same(p, "one-token calls", &want, row + token, &got);
         paged_release(&got);
       }
