@@ -10,6 +10,7 @@
 #include "bench_measure.h"
 #include "bench_probe.h"
 #include "bench_program.h"
+#include "bench_stored.h"
 #include "commands.h"
 #include "failure.h"
 
@@ -245,10 +246,11 @@ static json_t *gpu_figure_json(const bench_state *state, const bench_gpu_figure 
       "workload", figure->item->workload, "case", figure->item->name, "model", figure->item->model,
       "dtype", figure->dtype, "device", "webgpu", "variant", figure->variant, "subgroups",
       !state->options->no_subgroups, "trusted_shaders", state->options->trusted_shaders, "sets",
-      (json_int_t)figure->sets, "calls_per_pass", (json_int_t)(figure->sets * figure->repeat),
-      "median_us", times->median, "p10_us", times->low, "p90_us", times->high, "min_us",
-      times->least, "samples", (json_int_t)times->samples, "record_us", figure->record, "bytes",
-      figure->bytes, "flops", figure->flops, "memory_limit_us", figure->memory_limit);
+      (json_int_t)figure->sets, "calls_per_pass",
+      (json_int_t)figure->sets * (json_int_t)figure->repeat, "median_us", times->median, "p10_us",
+      times->low, "p90_us", times->high, "min_us", times->least, "samples",
+      (json_int_t)times->samples, "record_us", figure->record, "bytes", figure->bytes, "flops",
+      figure->flops, "memory_limit_us", figure->memory_limit);
 }
 
 static quire_status measure_gpu(bench_state *state, const bench_case *item, const char *dtype,
@@ -419,6 +421,69 @@ static quire_status measure_cases(bench_state *state, const quire_text_list *wor
                                  "no case is called \"%.64s\"; --list names them", words->items[0]);
 }
 
+/* ---- case files ---- */
+
+static quire_status measure_stored(bench_state *state, const char *path,
+                                   const quire_call_options *options, quire_error *error) {
+  bench_times times;
+  const char *op = NULL;
+  const quire_status status =
+      quire_bench_stored(&state->session, path, options, &state->budget, &op, &times, error);
+  if (status != QUIRE_OK || !state->results) {
+    if (status == QUIRE_OK) {
+      printf("%-32s %10.1f %10.1f .. %-10.1f %10.1f  %s\n", op, times.median, times.low, times.high,
+             times.least, path);
+      (void)fflush(stdout);
+    }
+    return status;
+  }
+  json_t *row =
+      json_pack("{s:s, s:s, s:s, s:I, s:f, s:f, s:f, s:f, s:I, s:f}", "case", path, "operator", op,
+                "isa", state->facts.isa, "threads", (json_int_t)state->facts.threads, "median_us",
+                times.median, "p10_us", times.low, "p90_us", times.high, "min_us", times.least,
+                "samples", (json_int_t)times.samples, "other_cpu", times.others);
+  return row && json_array_append_new(state->results, row) == 0
+             ? QUIRE_OK
+             : quire_failure_set(error, QUIRE_OUT_OF_MEMORY, "no memory for the results");
+}
+
+static int has_stored(const quire_text_list *words) {
+  for (size_t i = 0; i < words->count; ++i) {
+    if (quire_bench_is_stored(words->items[i])) {
+      return 1;
+    }
+  }
+  return 0;
+}
+
+/* All words are such files, or none is. */
+static quire_status check_files(const quire_text_list *words, quire_error *error) {
+  for (size_t i = 0; i < words->count; ++i) {
+    if (!quire_bench_is_stored(words->items[i])) {
+      return quire_failure_set(error, QUIRE_BAD_REQUEST,
+                               "\"%.64s\" is no case file, and there are such beside it",
+                               words->items[i]);
+    }
+  }
+  return QUIRE_OK;
+}
+
+static quire_status measure_files(bench_state *state, const quire_text_list *words,
+                                  const quire_call_options *options, const char **where,
+                                  quire_error *error) {
+  quire_status status = check_files(words, error);
+  if (status == QUIRE_OK && !state->results) {
+    printf("quire %s, %s, %s, %zu threads\n\n%-32s %10s %10s .. %-10s %10s  %s\n", quire_version(),
+           state->facts.model, state->facts.isa, state->facts.threads, "operator", "median us",
+           "p10", "p90", "min", "case");
+  }
+  for (size_t i = 0; i < words->count && status == QUIRE_OK; ++i) {
+    *where = words->items[i];
+    status = measure_stored(state, words->items[i], options, error);
+  }
+  return status;
+}
+
 /* A positional that is a file takes the place of --cases. */
 static const char *take_file(quire_text_list *words, const char *cases) {
   for (size_t i = 0; i < words->count; ++i) {
@@ -442,7 +507,8 @@ static void finish(bench_state *state) {
   }
 }
 
-static quire_status bench(const bench_options *options, quire_text_list *words,
+/* *where becomes the file that a failure is about. */
+static quire_status bench(const bench_options *options, quire_text_list *words, const char **where,
                           quire_error *error) {
   const quire_call_options call_options = {.device = options->device,
                                            .adapter = options->adapter,
@@ -472,8 +538,10 @@ static quire_status bench(const bench_options *options, quire_text_list *words,
     state.gpu = (bench_gpu){.session = &state.session, .seconds = state.budget.seconds};
     quire_bench_probe_open(state.facts.isa, state.facts.threads, &state.probe);
     state.results = options->is_json ? json_array() : NULL;
-    status = measure_cases(&state, words, error);
-    if (status == QUIRE_OK && !options->is_list) {
+    const int are_files = has_stored(words);
+    status = are_files ? measure_files(&state, words, &call_options, where, error)
+                       : measure_cases(&state, words, error);
+    if (status == QUIRE_OK && !options->is_list && (!are_files || options->is_json)) {
       finish(&state);
     }
   }
@@ -492,6 +560,9 @@ static const char details[] =
     "bandwidth that the tool measures for that working set, with as many threads, and of the\n"
     "floating-point operations over the multiply-add peak of the instruction set in use.\n"
     "\n"
+    "Case files (of run and check) are timed as they are, with the outputs that they expect; a\n"
+    "figure includes the copy of tensors that are updated in place.\n"
+    "\n"
     "With --device webgpu a figure is the device's time of one planned call: many calls in one "
     "pass\n"
     "between two timestamps, on buffers in rotation, after the device was busy for 0.25 s. read "
@@ -502,9 +573,10 @@ static const char details[] =
 
 static int run(void *const *values, const quire_text_list *positional) {
   quire_text_list words = *positional;
+  const char *where = NULL;
   quire_error error;
-  if (bench(values[0], &words, &error) != QUIRE_OK) {
-    quire_failure_print(NULL, &error);
+  if (bench(values[0], &words, &where, &error) != QUIRE_OK) {
+    quire_failure_print(where, &error);
     return QUIRE_EXIT_FAILURE;
   }
   return QUIRE_EXIT_OK;
@@ -513,7 +585,7 @@ static int run(void *const *values, const quire_text_list *positional) {
 const quire_command quire_command_bench = {
     .name = "bench",
     .summary = "Measures operators on shapes of real models, beside what the machine can do.",
-    .usage = "[OPERATOR | WORKLOAD | CASE | CASES.json]... [options]",
+    .usage = "[OPERATOR | WORKLOAD | CASE | CASES.json | CASE.safetensors]... [options]",
     .details = details,
     .groups = {{bench_table, sizeof bench_table / sizeof *bench_table, sizeof(bench_options)}},
     .positional_maximum = 100000,
