@@ -205,10 +205,9 @@ static void test_separate(void **state) {
   (void)state;
   data *want = data_create();
   data *got = data_create();
-  arena *before = malloc(sizeof *before);
-  arena *out = calloc(1, sizeof *out);
-  assert_true(before != NULL && out != NULL);
-  memset(out, 0x7f, sizeof *out);
+  static arena before;
+  static arena out;
+  memset(&out, 0x7f, sizeof out);
   quire_paged_attention_args args;
   shapes s;
   args_init(want, 0, PROMPT, &s, &args);
@@ -217,20 +216,18 @@ static void test_separate(void **state) {
   must_run(&args);
   args_init(got, 0, PROMPT, &s, &args);
   must_run(&args);
-  *before = got->cache;
+  before = got->cache;
   args_init(got, PROMPT, 1, &s, &args);
-  args.key_cache_out = tensor(out->keys, QUIRE_INT8, 4, cache_shape, cache_strides);
-  args.value_cache_out = tensor(out->values, QUIRE_INT8, 4, cache_shape, cache_strides);
-  args.k_scale_cache_out = tensor(out->key_scales, QUIRE_FLOAT32, 3, scale_shape, scale_strides);
-  args.v_scale_cache_out = tensor(out->value_scales, QUIRE_FLOAT32, 3, scale_shape, scale_strides);
+  args.key_cache_out = tensor(out.keys, QUIRE_INT8, 4, cache_shape, cache_strides);
+  args.value_cache_out = tensor(out.values, QUIRE_INT8, 4, cache_shape, cache_strides);
+  args.k_scale_cache_out = tensor(out.key_scales, QUIRE_FLOAT32, 3, scale_shape, scale_strides);
+  args.v_scale_cache_out = tensor(out.value_scales, QUIRE_FLOAT32, 3, scale_shape, scale_strides);
   must_run(&args);
   assert_memory_equal(want->output, got->output, SEQUENCES * HEADS * SIZE * sizeof(float));
-  assert_memory_equal(before, &got->cache, sizeof *before);
-  assert_memory_equal(&want->cache, out, sizeof *out);
+  assert_memory_equal(&before, &got->cache, sizeof before);
+  assert_memory_equal(&want->cache, &out, sizeof out);
   free(want);
   free(got);
-  free(before);
-  free(out);
 }
 
 /* PA-V12 for the scales, and a missing one: nothing is written. */

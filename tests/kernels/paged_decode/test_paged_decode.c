@@ -299,7 +299,7 @@ static void test_int8(void **state) {
     const bool used = i % (PAGES * PAGE) / PAGE != PAGES - 1;
     scales[i] = used ? (1.5f + paged_random(&seed)) / 127.0f : NAN;
   }
-  for (size_t i = 0; i < 4 * 6; ++i) {
+  for (size_t i = 0; i < 24; ++i) { /* every set with every number of blocks */
     const int64_t blocks[6] = {0, 1, 2, 7, 1000, 1024};
     if (!paged_has_isa(sets[i % 4])) {
       continue;
