@@ -1,0 +1,75 @@
+/*
+ * Runs one call by a named variant on a device and by the CPU's scalar kernels, through the public
+ * interface, and compares: how the variants of every operator for devices are tested.
+ */
+#ifndef QUIRE_TEST_VARIANT_COMPARE_H
+#define QUIRE_TEST_VARIANT_COMPARE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "quire/quire.h"
+
+enum { VARIANT_MAX_TENSORS = 16, VARIANT_MAX_VALUES = 16 };
+
+/* Two devices; `gpu` is NULL where this machine has none, and the test is to be skipped. */
+typedef struct variant_world {
+  quire_context *context;
+  quire_device *cpu;
+  quire_device *gpu;
+} variant_world;
+
+/* A tensor of a call. Inputs carry dense host data; outputs say what is wanted. */
+typedef struct variant_tensor {
+  const char *name;
+  quire_dtype dtype; /* outputs: NONE if the operator is to decide */
+  int32_t ndim;      /* outputs: -1 if the shape is to be inferred */
+  int64_t shape[5];
+  const void *data;
+  const char *alias; /* outputs: the input whose buffer it is */
+} variant_tensor;
+
+typedef struct variant_call {
+  const char *op;
+  variant_tensor inputs[VARIANT_MAX_TENSORS];
+  size_t input_count;
+  variant_tensor outputs[VARIANT_MAX_TENSORS]; /* beside those that are not optional */
+  size_t output_count;
+  quire_named_value attributes[VARIANT_MAX_VALUES];
+  size_t attribute_count;
+  quire_named_value tunables[VARIANT_MAX_VALUES]; /* of the device's plan */
+  size_t tunable_count;
+} variant_call;
+
+/* Relative to the largest magnitude of a tensor; 16-bit tensors have a unit in the last place on
+   top. */
+typedef struct variant_tolerance {
+  double relative;
+} variant_tolerance;
+
+void variant_open(variant_world *world, bool use_subgroups, bool default_limits);
+void variant_close(variant_world *world);
+
+/* Appends a named value; texts are borrowed. */
+void variant_set_int(quire_named_value *values, size_t *count, const char *name, int64_t value);
+void variant_set_text(quire_named_value *values, size_t *count, const char *name,
+                      const char *value);
+
+/*
+ * Plans the call for the device with `variant` (NULL: the planner's choice), runs it and compares
+ * every output with the CPU's. UNSUPPORTED or LIMIT: the device cannot; nothing was compared. Fails
+ * the test on everything else. `chosen` (may be NULL) gets the variant's name, which lives as long
+ * as the world.
+ */
+quire_status variant_compare(variant_world *world, const variant_call *call, const char *variant,
+                             variant_tolerance tolerance, const char **chosen);
+
+/*
+ * Runs the call on the device alone, whatever its values are, and checks that nothing outside the
+ * tensors was written. The bytes of output `name` are the caller's, to be freed.
+ */
+unsigned char *variant_run(variant_world *world, const variant_call *call, const char *variant,
+                           const char *name);
+
+#endif
