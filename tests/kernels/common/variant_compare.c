@@ -11,7 +11,8 @@
 #include "quire/webgpu.h"
 
 /* Bytes before and behind every tensor: NaN in all types, and no kernel may change them. */
-enum { GUARD = 256, GUARD_BYTE = 0xff, MAX_SLOTS = 32 };
+enum { GUARD_BYTE = 0xff, MAX_SLOTS = 32 };
+static const size_t guard_bytes = 256;
 
 /* ---- devices ---- */
 
@@ -131,16 +132,17 @@ static void make_buffer(run *r, size_t slot, const void *data) {
   quire_error error;
   quire_tensor *tensor = &r->tensors[slot];
   r->bytes[slot] = quire_plan_slot_bytes(r->plan, slot);
-  const size_t size = (size_t)r->bytes[slot] + 2 * GUARD;
+  const size_t size = (size_t)r->bytes[slot] + 2 * guard_bytes;
   unsigned char *content = malloc(size);
   assert_non_null(content);
   memset(content, GUARD_BYTE, size);
   if (data != NULL) {
-    memcpy(content + GUARD, data, (size_t)elements_of(tensor) * quire_dtype_size(tensor->dtype));
+    memcpy(content + guard_bytes, data,
+           (size_t)elements_of(tensor) * quire_dtype_size(tensor->dtype));
   }
   must(quire_buffer_create(r->device, size, &tensor->data, &error), &error);
   must(quire_buffer_write(r->device, tensor->data, 0, content, size, &error), &error);
-  tensor->byte_offset = GUARD;
+  tensor->byte_offset = guard_bytes;
   r->owned[slot] = true;
   free(content);
 }
@@ -169,7 +171,7 @@ static void make_tensors(run *r) {
                               : -1;
     if (alias >= 0) {
       r->tensors[i].data = r->tensors[alias].data;
-      r->tensors[i].byte_offset = GUARD;
+      r->tensors[i].byte_offset = guard_bytes;
       r->bytes[i] = r->bytes[alias];
     } else {
       make_buffer(r, i, NULL);
@@ -188,16 +190,17 @@ static void read_results(run *r) {
       continue;
     }
     const size_t bytes = (size_t)r->bytes[from];
-    unsigned char *content = malloc(bytes + 2 * GUARD);
+    unsigned char *content = malloc(bytes + 2 * guard_bytes);
     assert_non_null(content);
-    must(quire_buffer_read(r->device, r->tensors[from].data, 0, content, bytes + 2 * GUARD, &error),
+    must(quire_buffer_read(r->device, r->tensors[from].data, 0, content, bytes + 2 * guard_bytes,
+                           &error),
          &error);
-    for (size_t b = 0; b < GUARD; b++) {
-      if (content[b] != GUARD_BYTE || content[GUARD + bytes + b] != GUARD_BYTE) {
+    for (size_t b = 0; b < guard_bytes; b++) {
+      if (content[b] != GUARD_BYTE || content[guard_bytes + bytes + b] != GUARD_BYTE) {
         fail_msg("%s: written outside", slot.name);
       }
     }
-    memmove(content, content + GUARD, bytes);
+    memmove(content, content + guard_bytes, bytes);
     if (slot.is_output) {
       r->results[i] = content;
     } else {
