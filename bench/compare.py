@@ -127,7 +127,9 @@ def verdict(record):
     asked = " ".join(a for a in asked if a)
     if not asked:
         return ""
-    return f"{asked}: {'missed ' + ', '.join(record['missed']) if record['missed'] else 'met'}"
+    if record["missed"]:
+        return f"{asked}: missed {', '.join(record['missed'])}"
+    return f"{asked}: {'met' if not record['target_ratio'] or 'ratio' in record else 'no peer to compare with'}"
 
 
 def print_table(records, machine):
