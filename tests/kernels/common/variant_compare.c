@@ -240,6 +240,8 @@ static double value_of(quire_dtype dtype, const unsigned char *data, size_t inde
     case QUIRE_FLOAT32:
       memcpy(&single, data + 4 * index, sizeof single);
       return (double)single;
+    case QUIRE_INT8:
+      return (double)(signed char)data[index];
     case QUIRE_INT32:
       memcpy(&whole, data + 4 * index, sizeof whole);
       return whole;
