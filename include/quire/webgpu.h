@@ -61,6 +61,10 @@ typedef struct quire_webgpu_options {
   uint64_t memory_budget; /* most bytes that buffers of this device may take together;
                              0: no limit but the adapter's */
   size_t pipeline_cache_size; /* compiled shaders kept, least recently used go first; 0: 256 */
+  /* Calls whose bindings each workspace keeps, least recently used go first: recording the same
+     plan on the same buffers again is faster, and the workspace keeps references to those buffers
+     meanwhile. Default 0. At most 4096. */
+  size_t kept_bindings;
 } quire_webgpu_options;
 
 /* Sets every member to its default. */
@@ -117,9 +121,9 @@ typedef struct quire_webgpu_times {
 } quire_webgpu_times;
 
 /*
- * Records the calls one after the other, `repeat` times, runs them and waits. They share one compute
- * pass but where a call copies or clears buffers first. Statuses: those of quire_plan_run(),
- * UNSUPPORTED (the adapter has no timestamps).
+ * Records the calls one after the other, `repeat` times, runs them and waits. They share one
+ * compute pass but where a call copies or clears buffers first. Statuses: those of
+ * quire_plan_run(), UNSUPPORTED (the adapter has no timestamps).
  */
 QUIRE_API quire_status quire_webgpu_measure(quire_device *device, const quire_webgpu_call *calls,
                                             size_t count, size_t repeat, quire_webgpu_times *times,

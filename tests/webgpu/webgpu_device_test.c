@@ -144,6 +144,47 @@ static void test_encoder(void **state) {
   gpu_close(&world);
 }
 
+/* Kept bindings are those of the very buffers, also where a new buffer takes an old one's place. */
+static void test_kept_bindings(void **state) {
+  (void)state;
+  quire_webgpu_options options;
+  quire_webgpu_options_init(&options);
+  options.kept_bindings = 2;
+  gpu_world world;
+  if (!gpu_open(&world, &options)) {
+    skip();
+  }
+  gpu_call call = {.with_bias = true, .separate = true};
+  quire_error error;
+  gpu_make(&world, &call, 5, 7, 33);
+  void *buffers[3] = {call.buffers[GPU_X], NULL, NULL};
+  for (int i = 1; i < 3; i++) {
+    assert_int_equal(quire_buffer_create(world.device, sizeof call.x, &buffers[i], &error),
+                     QUIRE_OK);
+  }
+  for (int round = 0; round < 40; round++) {
+    const int at = round * round % 3;
+    if (round % 5 == 4) {
+      quire_buffer_destroy(world.device, buffers[at]);
+      assert_int_equal(quire_buffer_create(world.device, sizeof call.x, &buffers[at], &error),
+                       QUIRE_OK);
+    }
+    for (int i = 0; i < 33; i++) {
+      call.x[i] = (float)(round * 100 + i);
+    }
+    assert_int_equal(quire_buffer_write(world.device, buffers[at], 0, call.x, 132, &error),
+                     QUIRE_OK);
+    call.tensors[GPU_X].data = buffers[at];
+    assert_int_equal(gpu_run(&call, 0, &error), QUIRE_OK);
+    gpu_check(&call, 1);
+  }
+  call.buffers[GPU_X] = buffers[0];
+  quire_buffer_destroy(world.device, buffers[1]);
+  quire_buffer_destroy(world.device, buffers[2]);
+  gpu_free(&call);
+  gpu_close(&world);
+}
+
 /* A second device of ours on the handles of the first, as a program would lend its own. */
 static void test_caller_owned(void **state) {
   (void)state;
@@ -382,11 +423,11 @@ static void test_measure(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_adapters), cmocka_unit_test(test_description),
-      cmocka_unit_test(test_encoder),  cmocka_unit_test(test_caller_owned),
-      cmocka_unit_test(test_buffers),  cmocka_unit_test(test_memory_limits),
-      cmocka_unit_test(test_loss),     cmocka_unit_test(test_threads),
-      cmocka_unit_test(test_measure),
+      cmocka_unit_test(test_adapters),      cmocka_unit_test(test_description),
+      cmocka_unit_test(test_encoder),       cmocka_unit_test(test_kept_bindings),
+      cmocka_unit_test(test_caller_owned),  cmocka_unit_test(test_buffers),
+      cmocka_unit_test(test_memory_limits), cmocka_unit_test(test_loss),
+      cmocka_unit_test(test_threads),       cmocka_unit_test(test_measure),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

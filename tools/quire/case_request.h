@@ -15,6 +15,7 @@ typedef struct quire_call_options {
   const char *isa;
   const char *adapter; /* WebGPU: number or part of the name */
   int64_t threads;
+  size_t kept_bindings; /* of benchmarks on WebGPU */
   int is_strict;
   int no_subgroups, default_limits, trusted_shaders; /* WebGPU */
   quire_text_list attributes, dtypes, outputs;

@@ -52,6 +52,7 @@ typedef struct quire_webgpu {
   uint64_t bytes;  /* of all buffers made here */
 
   struct quire_webgpu_pipelines *pipelines;
+  size_t kept_bindings;   /* of each workspace */
   WGPUBuffer dummy_read;  /* stands for empty tensors */
   WGPUBuffer dummy_write; /* QUIRE_WEBGPU_MOST_BINDINGS pieces */
   WGPUBuffer staging;     /* for reading back; NULL until needed */

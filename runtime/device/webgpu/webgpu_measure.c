@@ -114,7 +114,7 @@ static void record_one(quire_webgpu *gpu, const quire_webgpu_call *call, stopwat
   quire_webgpu_groups groups;
   quire_webgpu_groups_make(gpu, call->plan, call->tensors, call->workspace, &groups);
   quire_webgpu_record_passes(gpu, call->plan, &groups, watch->pass);
-  quire_webgpu_groups_release(gpu, &groups);
+  quire_webgpu_groups_finish(gpu, call->plan, call->tensors, call->workspace, true, &groups);
 }
 
 static quire_status measure(quire_webgpu *gpu, const quire_webgpu_call *calls, size_t count,

@@ -5,7 +5,7 @@
 #include "webgpu_device.h"
 #include "webgpu_run.h"
 
-enum { KEPT_PIPELINES = 256, MOST_KEPT_PIPELINES = 1 << 16 };
+enum { KEPT_PIPELINES = 256, MOST_KEPT_PIPELINES = 1 << 16, MOST_KEPT_BINDINGS = 4096 };
 
 /* ---- options ---- */
 
@@ -24,6 +24,10 @@ static quire_status take_options(const quire_device_options *options, quire_webg
     return quire_fail(error, QUIRE_BAD_REQUEST, NULL, "options",
                       "pipeline_cache_size is %zu, at most %d", own->pipeline_cache_size,
                       (int)MOST_KEPT_PIPELINES);
+  }
+  if (own->kept_bindings > MOST_KEPT_BINDINGS) {
+    return quire_fail(error, QUIRE_BAD_REQUEST, NULL, "options", "kept_bindings is %zu, at most %d",
+                      own->kept_bindings, (int)MOST_KEPT_BINDINGS);
   }
   if (own->queue != NULL && own->device == NULL) {
     return quire_fail(error, QUIRE_BAD_REQUEST, NULL, "options", "a queue is given, no device");
@@ -199,6 +203,7 @@ static quire_status start(quire_device *device, quire_webgpu *gpu,
   gpu->native = quire_webgpu_is_native(&gpu->procs);
   gpu->budget = options->memory_budget;
   gpu->trusted = options->trusted_shaders != 0;
+  gpu->kept_bindings = options->kept_bindings;
   QUIRE_TRY(take_instance(gpu, options, error));
   QUIRE_TRY(take_device(gpu, options, error));
   QUIRE_TRY(take_queue(gpu, options, error));

@@ -43,6 +43,7 @@
   X(QueueRelease)                         \
   X(QueueSubmit)                          \
   X(QueueWriteBuffer)                     \
+  X(BufferAddRef)                         \
   X(BufferGetConstMappedRange)            \
   X(BufferGetMappedRange)                 \
   X(BufferGetSize)                        \

@@ -52,6 +52,11 @@ void quire_webgpu_groups_make(quire_webgpu *gpu, const quire_plan *plan,
                               const quire_tensor *tensors, const quire_workspace *workspace,
                               quire_webgpu_groups *groups) {
   const quire_webgpu_plan *own = quire_webgpu_plan_of(plan);
+  groups->borrowed =
+      gpu->kept_bindings > 0 && quire_webgpu_kept_find(gpu, plan, tensors, workspace, groups);
+  if (groups->borrowed) {
+    return;
+  }
   groups->count = own->pass_count;
   for (size_t i = 0; i < own->pass_count; i++) {
     const quire_webgpu_pass *pass = &own->passes[i];
@@ -69,7 +74,13 @@ void quire_webgpu_groups_make(quire_webgpu *gpu, const quire_plan *plan,
   }
 }
 
-void quire_webgpu_groups_release(quire_webgpu *gpu, quire_webgpu_groups *groups) {
+void quire_webgpu_groups_finish(quire_webgpu *gpu, const quire_plan *plan,
+                                const quire_tensor *tensors, quire_workspace *workspace, bool good,
+                                quire_webgpu_groups *groups) {
+  if (groups->borrowed || (good && gpu->kept_bindings > 0 &&
+                           quire_webgpu_kept_add(gpu, plan, tensors, workspace, groups))) {
+    return;
+  }
   for (size_t i = 0; i < groups->count; i++) {
     gpu->procs.BindGroupRelease(groups->items[i]);
   }

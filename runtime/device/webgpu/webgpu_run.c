@@ -97,7 +97,7 @@ static void record(quire_webgpu *gpu, const quire_plan *plan, const quire_tensor
 
 /* Into the caller's encoder: nothing that could be an error there is recorded. */
 static quire_status run_recorded(quire_webgpu *gpu, const quire_plan *plan,
-                                 const quire_tensor *tensors, const quire_workspace *workspace,
+                                 const quire_tensor *tensors, quire_workspace *workspace,
                                  WGPUCommandEncoder encoder, quire_error *error) {
   quire_webgpu_groups groups;
   quire_webgpu_scope_begin(gpu);
@@ -106,12 +106,12 @@ static quire_status run_recorded(quire_webgpu *gpu, const quire_plan *plan,
   if (status == QUIRE_OK) {
     record(gpu, plan, tensors, workspace, &groups, encoder);
   }
-  quire_webgpu_groups_release(gpu, &groups);
+  quire_webgpu_groups_finish(gpu, plan, tensors, workspace, status == QUIRE_OK, &groups);
   return status;
 }
 
 static quire_status run_now(quire_webgpu *gpu, const quire_plan *plan, const quire_tensor *tensors,
-                            const quire_workspace *workspace, quire_error *error) {
+                            quire_workspace *workspace, quire_error *error) {
   quire_webgpu_groups groups;
   quire_webgpu_scope_begin(gpu);
   quire_webgpu_groups_make(gpu, plan, tensors, workspace, &groups);
@@ -120,7 +120,7 @@ static quire_status run_now(quire_webgpu *gpu, const quire_plan *plan, const qui
   WGPUCommandBuffer commands = gpu->procs.CommandEncoderFinish(encoder, NULL);
   quire_status status = quire_webgpu_scope_end(gpu, "webgpu", error);
   gpu->procs.CommandEncoderRelease(encoder);
-  quire_webgpu_groups_release(gpu, &groups);
+  quire_webgpu_groups_finish(gpu, plan, tensors, workspace, status == QUIRE_OK, &groups);
   if (status != QUIRE_OK) {
     gpu->procs.CommandBufferRelease(commands);
     return status;

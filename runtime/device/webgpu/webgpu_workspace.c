@@ -5,7 +5,7 @@
 #include "error.h"
 #include "webgpu_run.h"
 
-static void free_lists(const quire_webgpu *gpu, quire_webgpu_workspace *own) {
+static void free_lists(const quire_webgpu *gpu, const quire_webgpu_workspace *own) {
   quire_dealloc(gpu->allocator, own->buffers, own->count * sizeof *own->buffers,
                 QUIRE_ALLOC_ALIGNMENT);
   quire_dealloc(gpu->allocator, own->bytes, own->count * sizeof *own->bytes, QUIRE_ALLOC_ALIGNMENT);
@@ -17,7 +17,8 @@ static quire_status need_lists(const quire_webgpu *gpu, quire_webgpu_workspace *
   if (count <= own->count) {
     return QUIRE_OK;
   }
-  quire_webgpu_workspace grown = {count, NULL, NULL};
+  quire_webgpu_workspace grown = *own;
+  grown.count = count;
   grown.buffers = quire_alloc_array(gpu->allocator, count, sizeof *grown.buffers);
   grown.bytes = quire_alloc_array(gpu->allocator, count, sizeof *grown.bytes);
   if (grown.buffers == NULL || grown.bytes == NULL) {
@@ -73,6 +74,7 @@ quire_status quire_webgpu_workspace_reserve(quire_webgpu *gpu, const quire_plan 
     return QUIRE_OK;
   }
   QUIRE_TRY(need_lists(gpu, own, needs->scratch_count, error));
+  quire_webgpu_kept_clear(gpu, own);
   for (size_t i = 0; i < needs->scratch_count; i++) {
     if (needs->scratch[i].bytes > own->bytes[i]) {
       QUIRE_TRY(grow(gpu, own, i, needs->scratch[i].bytes, workspace, error));
@@ -88,10 +90,13 @@ void quire_webgpu_workspace_release(quire_workspace *workspace) {
   }
   quire_webgpu *gpu = quire_webgpu_of(workspace->device);
   quire_webgpu_lock(gpu);
+  quire_webgpu_kept_clear(gpu, own);
   for (size_t i = 0; i < own->count; i++) {
     quire_webgpu_drop_buffer(gpu, own->buffers[i]);
   }
   quire_webgpu_unlock(gpu);
+  quire_dealloc(gpu->allocator, own->kept, gpu->kept_bindings * sizeof *own->kept,
+                QUIRE_ALLOC_ALIGNMENT);
   free_lists(gpu, own);
   quire_dealloc(gpu->allocator, own, sizeof *own, QUIRE_ALLOC_ALIGNMENT);
   workspace->backend_data = NULL;
