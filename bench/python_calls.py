@@ -2,7 +2,7 @@
 
 usage: python bench/python_calls.py [--json FILE]
 
-Each line is the best of five rounds, on one thread. "typed" passes arrays through DLPack on every
+Each line is the best of many short rounds, on one thread: one that nobody disturbed. "typed" passes arrays through DLPack on every
 call; "allocating" makes the outputs too; "bound" repeats a plan with its tensors; "prepared" is a
 bound call behind prepare(). Targets: 25 us typed, 5 us bound.
 """
@@ -57,10 +57,10 @@ def linear(array: Callable[[Any], Any]) -> tuple[dict[str, Any], dict[str, Any]]
     }
 
 
-def best(call: Callable[[], Any], count: int = 4000) -> float:
+def best(call: Callable[[], Any], count: int = 100) -> float:
     """Microseconds a call."""
     call()
-    return min(timeit.repeat(call, number=count, repeat=5)) / count * 1e6
+    return min(timeit.repeat(call, number=count, repeat=400)) / count * 1e6
 
 
 def measure(device: quire.Device, array: Callable[[Any], Any], suffix: str) -> dict[str, float]:

@@ -251,19 +251,14 @@ def put(
 ) -> tuple[Any, int]:
     """Writes a quire_tensor that views a value into a buffer, at a byte offset.
 
-    device: whose call it is for; None: only the form counts. Returns what keeps the record valid,
-    and the element type.
+    device: whose call it is for, one that takes host memory; None: only the form counts. Returns
+    what keeps the record valid, and the element type.
     """
     kind = type(value)
-    if kind is Buffer:
-        return _put_buffer(target, at, name, value, device)
-    if device is not None and not device.takes_host_memory:
-        raise BadRequest(
-            f"{name}: is in host memory, and {device!r} has its own; pass device.put(array)",
-            subject=name,
-        )
     exporter = _exporters.get(kind) or _find_exporter(kind)
     if exporter is None:
+        if kind is Buffer:
+            return _put_buffer(target, at, name, value, device)
         raise BadRequest(
             f"{name}: {kind.__name__} is no tensor; pass an array with __dlpack__ or a buffer",
             subject=name,
@@ -312,10 +307,27 @@ def put(
     return capsule, dtype
 
 
+def put_there(
+    target: Any, at: int, name: str, value: Any, _writes: bool, device: Any
+) -> tuple[Any, int]:
+    """put() for calls on a device that has memory of its own."""
+    if type(value) is not Buffer:
+        raise BadRequest(
+            f"{name}: is in host memory, and {device!r} has its own; pass device.put(array)",
+            subject=name,
+        )
+    return _put_buffer(target, at, name, value, device)
+
+
+def put_for(device: Any) -> Callable[..., tuple[Any, int]]:
+    return put if device.takes_host_memory else put_there
+
+
 def view(name: str, value: Any, writes: bool = False, device: Any = None) -> tuple[Any, Any]:
     """A quire_tensor record of its own, and what keeps it valid."""
     record = ffi.new("quire_tensor *")
-    return record, put(ffi.buffer(record), 0, name, value, writes, device)
+    place = put if device is None else put_for(device)
+    return record, place(ffi.buffer(record), 0, name, value, writes, device)
 
 
 def _elsewhere(name: str, place: int, number: int) -> str:

@@ -7,13 +7,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from quire import _tensor
-from quire._native import c_text, exception, ffi, lib, new_error
+from quire._native import c_text, exception, ffi, lib, new_error, text
 from quire.device import Device, Workspace, default_device, operator_named
 from quire.errors import BadAttribute, BadPresence, BadRequest, Error
 from quire.plan import Form, Plan
 
 Tensor = Any
 """Anything with `__dlpack__`, or a buffer."""
+
+
+_PLAIN = frozenset((int, float, bool, str))
 
 
 class _TypedCall:
@@ -34,11 +37,15 @@ class _TypedCall:
         tensor = ffi.typeof("quire_tensor")
         self.offsets: dict[str, int] = {}
         self.kinds: dict[str, str] = {}
+        self.defaults: dict[str, Any] = {}
         for name, member in self.type.item.fields:
             if member.type is tensor:
                 self.offsets[name] = member.offset
             elif name not in ("struct_size", "workspace", "executor"):
                 self.kinds[name] = member.type.cname
+                default = getattr(example, name)
+                is_text = member.type.kind == "pointer"
+                self.defaults[name] = text(default) if is_text else default
 
     def in_place(self) -> dict[str, str]:
         """Inputs that a call writes to -> the output that would take the writing instead."""
@@ -82,7 +89,7 @@ class _TypedCall:
     ) -> tuple[list[Any], list[Any]]:
         """Fills an args struct; returns the outputs, and what must live as long as the struct."""
         written = self._written or self.in_place()
-        offsets, kinds, put = self.offsets, self.kinds, _tensor.put
+        offsets, kinds, put = self.offsets, self.kinds, _tensor.put_for(device)
         record = ffi.buffer(args, self.size)
         keep: list[Any] = []
         forms: list[Any] = []
@@ -94,8 +101,10 @@ class _TypedCall:
                 kept, dtype = put(record, offsets[name], name, value, writes, device)
                 keep.append(kept)
                 forms += (name, dtype, getattr(value, "shape", None))
+        defaults = self.defaults
         for name, value in attributes.items():
-            setattr(args, name, _attribute(name, kinds[name], value, keep))
+            if type(value) not in _PLAIN or value != defaults[name]:
+                setattr(args, name, _attribute(name, kinds[name], value, keep))
         results = list(outputs.values())
         if any([value is True for value in results]):
             key = (*forms, *attributes.values(), *[v is None for v in results], device.number)

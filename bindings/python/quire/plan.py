@@ -291,7 +291,7 @@ class BoundCall:
         }
         inputs = {slot.name for slot in operator.slots if not slot.is_output}
         forms = self.plan.forms
-        records = ffi.buffer(self._tensors)
+        records, put = ffi.buffer(self._tensors), _tensor.put_for(self.plan.device)
         for index, slot in enumerate(operator.slots):
             if slot.is_output and slot.name in inputs:
                 continue  # both sides have one name: in place
@@ -312,7 +312,7 @@ class BoundCall:
             writes = slot.is_output or index in written
             self._keep.append(value)
             self._keep.append(
-                _tensor.put(
+                put(
                     records, index * _tensor.TENSOR_SIZE, slot.name, value, writes, self.plan.device
                 )
             )

@@ -18,7 +18,7 @@ settings.register_profile(
     "default", deadline=None, max_examples=200, suppress_health_check=list(HealthCheck)
 )
 settings.register_profile(
-    "slow", deadline=None, max_examples=5000, suppress_health_check=list(HealthCheck)
+    "slow", deadline=None, max_examples=1000, suppress_health_check=list(HealthCheck)
 )
 settings.load_profile("default")
 
