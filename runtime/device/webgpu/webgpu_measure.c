@@ -105,16 +105,22 @@ static quire_status check_call(const quire_device *device, const quire_webgpu_ca
   return quire_check_run(call->plan, call->tensors, call->tensor_count, call->workspace, error);
 }
 
-static void record_one(quire_webgpu *gpu, const quire_webgpu_call *call, stopwatch *watch) {
+/* As a run into an encoder does it, the checks of its tensors included. */
+static quire_status record_one(quire_webgpu *gpu, const quire_webgpu_call *call, stopwatch *watch,
+                               quire_error *error) {
+  QUIRE_TRY(quire_check_run(call->plan, call->tensors, call->tensor_count, call->workspace, error));
   if (quire_webgpu_needs_copies(call->plan, call->tensors)) {
     close_pass(gpu, watch);
     quire_webgpu_record_copies(gpu, call->plan, call->tensors, call->workspace, watch->encoder);
     open_pass(gpu, watch, WGPU_QUERY_SET_INDEX_UNDEFINED, WGPU_QUERY_SET_INDEX_UNDEFINED);
   }
   quire_webgpu_groups groups;
-  quire_webgpu_groups_make(gpu, call->plan, call->tensors, call->workspace, &groups);
+  if (!quire_webgpu_groups_find(gpu, call->plan, call->tensors, call->workspace, &groups)) {
+    quire_webgpu_groups_make(gpu, call->plan, call->tensors, call->workspace, &groups);
+  }
   quire_webgpu_record_passes(gpu, call->plan, &groups, watch->pass);
   quire_webgpu_groups_finish(gpu, call->plan, call->tensors, call->workspace, true, &groups);
+  return QUIRE_OK;
 }
 
 static quire_status measure(quire_webgpu *gpu, const quire_webgpu_call *calls, size_t count,
@@ -128,12 +134,13 @@ static quire_status measure(quire_webgpu *gpu, const quire_webgpu_call *calls, s
   if (status == QUIRE_OK) {
     const double started = now();
     for (size_t round = 0; round < repeat; round++) {
-      for (size_t i = 0; i < count; i++) {
-        record_one(gpu, &calls[i], &watch);
+      for (size_t i = 0; i < count && status == QUIRE_OK; i++) {
+        status = record_one(gpu, &calls[i], &watch, error);
       }
     }
     times->record_nanoseconds = now() - started;
-    status = end(gpu, &watch, &times->gpu_nanoseconds, error);
+    const quire_status ended = end(gpu, &watch, &times->gpu_nanoseconds, error);
+    status = status == QUIRE_OK ? ended : status;
   }
   drop(gpu, &watch);
   return status;

@@ -48,15 +48,19 @@ static void fill_entry(const quire_webgpu *gpu, const quire_plan *plan, const qu
   }
 }
 
+bool quire_webgpu_groups_find(const quire_webgpu *gpu, const quire_plan *plan,
+                              const quire_tensor *tensors, const quire_workspace *workspace,
+                              quire_webgpu_groups *groups) {
+  groups->borrowed =
+      gpu->kept_bindings > 0 && quire_webgpu_kept_find(gpu, plan, tensors, workspace, groups);
+  return groups->borrowed;
+}
+
 void quire_webgpu_groups_make(quire_webgpu *gpu, const quire_plan *plan,
                               const quire_tensor *tensors, const quire_workspace *workspace,
                               quire_webgpu_groups *groups) {
   const quire_webgpu_plan *own = quire_webgpu_plan_of(plan);
-  groups->borrowed =
-      gpu->kept_bindings > 0 && quire_webgpu_kept_find(gpu, plan, tensors, workspace, groups);
-  if (groups->borrowed) {
-    return;
-  }
+  groups->borrowed = false;
   groups->count = own->pass_count;
   for (size_t i = 0; i < own->pass_count; i++) {
     const quire_webgpu_pass *pass = &own->passes[i];

@@ -15,7 +15,11 @@ typedef struct quire_webgpu_groups {
 
 /* All of these: the mutex is held. */
 
-/* Makes the bind groups, which the caller releases. Errors come from the scope that is open. */
+/* Finds bind groups that the workspace keeps: nothing can fail then. */
+bool quire_webgpu_groups_find(const quire_webgpu *gpu, const quire_plan *plan,
+                              const quire_tensor *tensors, const quire_workspace *workspace,
+                              quire_webgpu_groups *groups);
+/* Makes the bind groups, which the caller gives back. Errors come from the scope that is open. */
 void quire_webgpu_groups_make(quire_webgpu *gpu, const quire_plan *plan,
                               const quire_tensor *tensors, const quire_workspace *workspace,
                               quire_webgpu_groups *groups);

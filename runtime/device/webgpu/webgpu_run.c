@@ -100,9 +100,12 @@ static quire_status run_recorded(quire_webgpu *gpu, const quire_plan *plan,
                                  const quire_tensor *tensors, quire_workspace *workspace,
                                  WGPUCommandEncoder encoder, quire_error *error) {
   quire_webgpu_groups groups;
-  quire_webgpu_scope_begin(gpu);
-  quire_webgpu_groups_make(gpu, plan, tensors, workspace, &groups);
-  quire_status status = quire_webgpu_scope_end(gpu, "webgpu", error);
+  quire_status status = QUIRE_OK;
+  if (!quire_webgpu_groups_find(gpu, plan, tensors, workspace, &groups)) {
+    quire_webgpu_scope_begin(gpu);
+    quire_webgpu_groups_make(gpu, plan, tensors, workspace, &groups);
+    status = quire_webgpu_scope_end(gpu, "webgpu", error);
+  }
   if (status == QUIRE_OK) {
     record(gpu, plan, tensors, workspace, &groups, encoder);
   }
@@ -114,7 +117,9 @@ static quire_status run_now(quire_webgpu *gpu, const quire_plan *plan, const qui
                             quire_workspace *workspace, quire_error *error) {
   quire_webgpu_groups groups;
   quire_webgpu_scope_begin(gpu);
-  quire_webgpu_groups_make(gpu, plan, tensors, workspace, &groups);
+  if (!quire_webgpu_groups_find(gpu, plan, tensors, workspace, &groups)) {
+    quire_webgpu_groups_make(gpu, plan, tensors, workspace, &groups);
+  }
   WGPUCommandEncoder encoder = gpu->procs.DeviceCreateCommandEncoder(gpu->device, NULL);
   record(gpu, plan, tensors, workspace, &groups, encoder);
   WGPUCommandBuffer commands = gpu->procs.CommandEncoderFinish(encoder, NULL);
