@@ -66,3 +66,4 @@ def make_pages(_app):
 def setup(app):
     app.connect("builder-inited", make_pages)
     app.connect("source-read", repository_links)
+    app.connect("env-get-outdated", lambda *_: ["index"])  # pages may have come

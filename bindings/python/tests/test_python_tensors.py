@@ -155,7 +155,7 @@ def misaligned(values):
         (np.zeros((4, 16), [("a", "f4"), ("b", "i1")])["a"], quire.BadRequest, "query: "),
         (np.zeros((4, 16), ml_dtypes.float8_e4m3fn), quire.BadRequest, "query: "),
         (np.zeros((1,) * 12, np.float32), quire.BadRequest, "0 to 8 are possible"),
-        (np.float32(3), quire.BadRequest, "query"),
+        (np.float32(3), quire.Error, "query"),
         (np.array(3, np.float32), quire.BadRank, "query"),
         (misaligned(np.zeros((4, 16), np.float32)), quire.BadRequest, "not aligned"),
     ],
