@@ -148,31 +148,32 @@ static quire_status check_all(package *all, const quire_manifest *manifest, lint
   return QUIRE_OK;
 }
 
-/* A package in the manifest's memory, with nothing read yet. */
+/* Fills a package of the manifest's memory, with nothing read yet. */
 static quire_status begin(const quire_package_options *options, quire_manifest *manifest,
-                          package **made, quire_error *error) {
+                          package *all, quire_error *error) {
   if (options->struct_size < sizeof *options) {
     return quire_fail(error, QUIRE_BAD_REQUEST, NULL, "options",
                       "struct_size is %zu, at least %zu is needed", options->struct_size,
                       sizeof *options);
   }
   const char *folder = options->folder != NULL ? options->folder : "";
-  package *all = quire_arena_array(&manifest->arena, 1, sizeof *all);
   const char *kept = quire_arena_copy(&manifest->arena, folder, strlen(folder));
-  if (all == NULL || kept == NULL) {
+  if (kept == NULL) {
     return quire_fail_memory(error);
   }
   all->arena = &manifest->arena;
   all->options = options->read != NULL ? options : NULL;
   all->source = (quire_template_source){find_file, all, kept};
-  *made = all;
   return QUIRE_OK;
 }
 
 quire_status quire_package_read(const quire_package_options *options, quire_manifest *manifest,
                                 const quire_template_source **source, quire_error *error) {
-  package *all = NULL;
-  QUIRE_TRY(begin(options, manifest, &all, error));
+  package *all = quire_arena_array(&manifest->arena, 1, sizeof *all);
+  if (all == NULL) {
+    return quire_fail_memory(error);
+  }
+  QUIRE_TRY(begin(options, manifest, all, error));
   QUIRE_TRY(check_all(all, manifest, NULL, error));
   all->options = NULL;
   *source = &all->source;
@@ -182,9 +183,9 @@ quire_status quire_package_read(const quire_package_options *options, quire_mani
 quire_status quire_package_lint(const quire_package_options *options, quire_manifest *manifest,
                                 const char *text, size_t length, quire_finding_function *report,
                                 void *user, quire_error *error) {
-  package *all = NULL;
+  package all = {.status = QUIRE_OK};
   lint found = {report, user, text, length, error, QUIRE_OK};
   QUIRE_TRY(begin(options, manifest, &all, error));
-  QUIRE_TRY(check_all(all, manifest, &found, error));
+  QUIRE_TRY(check_all(&all, manifest, &found, error));
   return found.status;
 }

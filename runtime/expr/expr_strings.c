@@ -228,7 +228,7 @@ static int shortest_digits(float number, char digits[16], size_t *count) {
   while (*count > 1 && digits[*count - 1] == '0') {
     --*count;
   }
-  return atoi(c + 1) + 1;
+  return (int)strtol(c + 1, NULL, 10) + 1;
 }
 
 /* The shorter of 0.0125 and 125e-4, in the bytes of `out`. */

@@ -95,7 +95,9 @@ static int choose_parameter(quire_parser *parser, const quire_macro *macro,
       return quire_parser_fail(parser, at, "the macro has no parameter `%.*s`", (int)length,
                                parser->expr->text + at);
     }
-    if (!quire_parser_advance(parser) || !quire_parser_advance(parser)) {
+    bool passed = quire_parser_advance(parser); /* the name */
+    passed = passed && quire_parser_expect(parser, QUIRE_TOKEN_ASSIGN, "`=`");
+    if (!passed) {
       return -1;
     }
   } else if (*named) {

@@ -33,7 +33,9 @@ static size_t find_end(const char *text, size_t length, size_t from, const char 
     char c = text[i];
     if (quote != '\0') {
       i += c == '\\' ? 1 : 0;
-      quote = c == quote ? '\0' : quote;
+      if (c == quote) {
+        quote = '\0';
+      }
     } else if (c == '"' || c == '\'') {
       quote = c;
     } else if (c == pair[0] && i + 1 < length && text[i + 1] == pair[1]) {

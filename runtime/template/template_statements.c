@@ -210,7 +210,9 @@ static size_t expression_length(quire_span rest) {
     char c = rest.text[i];
     if (quote != '\0') {
       i += c == '\\' ? 1 : 0;
-      quote = c == quote ? '\0' : quote;
+      if (c == quote) {
+        quote = '\0';
+      }
     } else if (c == '"' || c == '\'') {
       quote = c;
     } else if (c == '(' || c == '[') {

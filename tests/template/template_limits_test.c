@@ -138,7 +138,7 @@ static void many_names(void **state) {
   (void)state;
   template_world world;
   template_world_create(&world);
-  char *text = malloc(5000 * 16);
+  char *text = malloc((size_t)5000 * 16);
   assert_non_null(text);
   char *end = text;
   for (int i = 0; i < 5000; i++) {

@@ -62,7 +62,8 @@ static const char *below(const char *path, const char *root) {
   if (length == 0) {
     return path[0] == '/' || !strncmp(path, "..", 2) ? "" : path;
   }
-  return !strncmp(path, root, length) && path[length] == '/' ? path + length + 1 : "";
+  const int is_below = strlen(path) > length && !strncmp(path, root, length) && path[length] == '/';
+  return is_below ? path + length + 1 : "";
 }
 
 quire_status quire_package_open(const char *manifest, const char *folder, quire_package *package,
