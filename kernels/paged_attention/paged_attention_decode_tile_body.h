@@ -233,11 +233,11 @@ static void weigh_queries(decode_walk *walk, const decode_tile *t, const decode_
   vec_store(walk->sum + first, vec_fma(vec_load(walk->sum + first), factor, sums));
 }
 
-/* Neighbouring keys of a sub-block that the same rows see. */
+/* Neighbouring keys of a sub-block that the same rows see. Small, since many lie on the stack. */
 typedef struct decode_run {
-  int first, count;            /* keys */
-  size_t first_query, queries; /* of a head */
-  bool begins;                 /* the first of its rows in this tile */
+  uint8_t first, count;         /* keys */
+  uint8_t first_query, queries; /* of a head; at most CHUNK_QUERIES */
+  bool begins;                  /* the first of its rows in this tile */
 } decode_run;
 
 enum { MOST_RUNS = QUIRE_PAGED_EXACT_TOKENS * MOST_KEYS / 2 };
@@ -253,7 +253,8 @@ static int add_runs(uint64_t mask, const decode_step *step, size_t first_query, 
       ++end;
     }
     if (end > key) {
-      runs[count++] = (decode_run){key, end - key, first_query, queries, begins};
+      runs[count++] = (decode_run){(uint8_t)key, (uint8_t)(end - key), (uint8_t)first_query,
+                                   (uint8_t)queries, begins};
       begins = false;
     }
     key = end + 1;
