@@ -20,7 +20,7 @@ from oracle.compare import difference
 from oracle.mutations import TABLES
 from ort_cases import as_float16, wanted, why_not
 from ort_models import case_model
-from ort_sessions import make_session, run
+from ort_sessions import VERSION, make_session, run
 
 SEED = int(os.environ.get("QUIRE_TEST_SEED", "20240611"))
 DRAWS = 300
@@ -76,7 +76,8 @@ def test_legal_calls(operator: str) -> None:
     cases = copy.deepcopy([case for case in draw_cases(operator) if may_run(case)])
     if not cases:
         pytest.skip("the runtime has none of them")
-    assert len(cases) > 30
+    # Before 1.29 most draws have an attribute or input that the schema lacks.
+    assert len(cases) > (30 if VERSION >= (1, 29) else 3)
     problems = []
     for number, case in enumerate(cases):
         model = case_model(case, wanted(case), symbolic=number % 2 == 0)
