@@ -89,6 +89,7 @@ typedef struct problem {
   size_t owned_count;
   uint64_t random;
   int64_t tokens, columns, blocks;
+  int32_t *table;
 } problem;
 
 static float uniform(problem *p) {
@@ -135,7 +136,7 @@ static int64_t keys_of(const row *r, int64_t n) {
 }
 
 /* Blocks in descending order; columns behind the live length hold what must not be used. */
-static int32_t *add_table(problem *p, const row *r) {
+static void add_table(problem *p, const row *r) {
   p->columns = 1;
   p->blocks = 2;
   for (int64_t n = 0; n < r->sequences; n++) {
@@ -145,6 +146,7 @@ static int32_t *add_table(problem *p, const row *r) {
   }
   const int64_t shape[] = {r->sequences, p->columns};
   int32_t *table = add(p, "block_table", QUIRE_INT32, 2, shape);
+  p->table = table;
   int64_t next = p->blocks - 2;
   for (int64_t n = 0; n < r->sequences; n++) {
     for (int64_t c = 0; c < p->columns; c++) {
@@ -156,11 +158,10 @@ static int32_t *add_table(problem *p, const row *r) {
     table[1] = -1;
     table[(keys_of(r, 0) - 1) / r->block] = (int32_t)p->blocks;
   }
-  return table;
 }
 
 /* NaN wherever no key of a sequence lies. */
-static void add_caches(problem *p, const row *r, const int32_t *table) {
+static void add_caches(problem *p, const row *r) {
   const quire_dtype dtype = r->quantised != NULL ? QUIRE_INT8 : r->type;
   const int64_t shape[] = {p->blocks, r->block, r->kv_heads, r->size};
   const int64_t width = r->kv_heads * r->size;
@@ -172,7 +173,7 @@ static void add_caches(problem *p, const row *r, const int32_t *table) {
     }
     for (int64_t n = 0; n < r->sequences; n++) {
       for (int64_t j = 0; j < keys_of(r, n); j++) {
-        const int64_t block = table[n * p->columns + j / r->block];
+        const int64_t block = p->table[n * p->columns + j / r->block];
         if (block >= 0 && block < p->blocks) {
           fill(p, dtype, cache, (block * r->block + j % r->block) * width, width);
         }
@@ -200,7 +201,7 @@ static void add_rows(problem *p, const row *r) {
   }
 }
 
-static void add_lengths(problem *p, const row *r, const int32_t *table) {
+static void add_lengths(problem *p, const row *r) {
   const int64_t ends = r->sequences + 1;
   int32_t *cumulative = add(p, "cumulative_sequence_length", QUIRE_INT32, 1, &ends);
   int32_t *past = add(p, "past_seqlens", QUIRE_INT32, 1, &r->sequences);
@@ -211,7 +212,7 @@ static void add_lengths(problem *p, const row *r, const int32_t *table) {
     for (int64_t i = 0; slots != NULL && i < r->fresh[n]; i++) {
       const int64_t at = r->past[n] + i;
       slots[cumulative[n] + i] =
-          (int32_t)(table[n * p->columns + at / r->block] * r->block + at % r->block);
+          (int32_t)(p->table[n * p->columns + at / r->block] * r->block + at % r->block);
     }
   }
   if (slots != NULL) { /* stored nowhere, or where no sequence sees it */
@@ -267,10 +268,10 @@ static void make(problem *p, const row *r, uint64_t seed) {
   for (int64_t n = 0; n < r->sequences; n++) {
     p->tokens += r->fresh[n];
   }
-  const int32_t *table = add_table(p, r);
+  add_table(p, r);
   add_rows(p, r);
-  add_caches(p, r, table);
-  add_lengths(p, r, table);
+  add_caches(p, r);
+  add_lengths(p, r);
   if (r->quantised != NULL) {
     add_scales(p, r);
   }
