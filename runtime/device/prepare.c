@@ -106,7 +106,7 @@ quire_status quire_prepare_checked(quire_plan *plan, const quire_tensor *tensors
 quire_status quire_plan_prepare(quire_plan *plan, const quire_tensor *tensors, size_t tensor_count,
                                 quire_workspace *workspace, const quire_run_options *options,
                                 quire_error *error) {
-  quire_run_options own;
+  quire_run_options own = {0}; /* filled by the check, which clang-tidy does not see */
   if (workspace == NULL) {
     return quire_fail(error, QUIRE_BAD_REQUEST, NULL, "workspace", "is NULL");
   }
