@@ -161,7 +161,6 @@ static quire_status begin(const quire_package_options *options, quire_manifest *
   if (kept == NULL) {
     return quire_fail_memory(error);
   }
-  all->arena = &manifest->arena;
   all->options = options->read != NULL ? options : NULL;
   all->source = (quire_template_source){find_file, all, kept};
   return QUIRE_OK;
@@ -173,6 +172,7 @@ quire_status quire_package_read(const quire_package_options *options, quire_mani
   if (all == NULL) {
     return quire_fail_memory(error);
   }
+  all->arena = &manifest->arena;
   QUIRE_TRY(begin(options, manifest, all, error));
   QUIRE_TRY(check_all(all, manifest, NULL, error));
   all->options = NULL;
@@ -183,7 +183,7 @@ quire_status quire_package_read(const quire_package_options *options, quire_mani
 quire_status quire_package_lint(const quire_package_options *options, quire_manifest *manifest,
                                 const char *text, size_t length, quire_finding_function *report,
                                 void *user, quire_error *error) {
-  package all = {.status = QUIRE_OK};
+  package all = {.arena = &manifest->arena};
   lint found = {report, user, text, length, error, QUIRE_OK};
   QUIRE_TRY(begin(options, manifest, &all, error));
   QUIRE_TRY(check_all(&all, manifest, &found, error));

@@ -48,22 +48,29 @@ static const char *skip_dots(const char *path) {
     path += 2;
     path += strspn(path, "/");
   }
-  return strcmp(path, ".") == 0 ? "" : path;
+  return path[0] == '.' && path[1] == '\0' ? path + 1 : path;
 }
 
-/* What is left of `path` below `root`, or "". */
-static const char *below(const char *path, const char *root) {
-  path = skip_dots(path);
+/* What is left of the first `size` bytes of `path` below `root`; *size becomes 0 if that is
+ * nothing. */
+static const char *below(const char *path, size_t *size, const char *root) {
+  const char *begin = skip_dots(path);
+  size_t left = (size_t)(begin - path) < *size ? *size - (size_t)(begin - path) : 0;
   root = skip_dots(root);
   size_t length = strlen(root);
   while (length > 1 && root[length - 1] == '/') {
     --length;
   }
-  if (length == 0) {
-    return path[0] == '/' || !strncmp(path, "..", 2) ? "" : path;
+  *size = 0;
+  if (length == 0 && left > 0 && begin[0] != '/' && strncmp(begin, "..", 2) != 0) {
+    *size = left;
+    return begin;
   }
-  const int is_below = strlen(path) > length && !strncmp(path, root, length) && path[length] == '/';
-  return is_below ? path + length + 1 : "";
+  if (length == 0 || left <= length || strncmp(begin, root, length) != 0 || begin[length] != '/') {
+    return "";
+  }
+  *size = left - length - 1;
+  return begin + length + 1;
 }
 
 quire_status quire_package_open(const char *manifest, const char *folder, quire_package *package,
@@ -71,10 +78,9 @@ quire_status quire_package_open(const char *manifest, const char *folder, quire_
   const size_t own = folder_length(manifest);
   quire_package_options_init(&package->options);
   package->root = folder ? copy(folder, strlen(folder)) : own ? copy(manifest, own) : copy(".", 1);
-  char *place = copy(manifest, own);
-  const char *rest = folder && place ? below(place, folder) : "";
-  char *kept = copy(rest, strlen(rest));
-  free(place);
+  size_t size = folder ? own : 0;
+  const char *rest = folder ? below(manifest, &size, folder) : "";
+  char *kept = copy(rest, size);
   if (!package->root || !kept) {
     free(kept);
     free(package->root);
