@@ -13,7 +13,7 @@ import numpy as np
 
 from oracle import causal_conv_cases, linear_replay_cases
 from oracle.case_file import Case
-from oracle.generate import normal, uniform
+from oracle.generate import expect, largest, normal, poison, uniform
 from oracle.named_paged_cases import attention_cases, decode_named_cases, refused
 from oracle.tensors import Tensor
 
@@ -213,9 +213,40 @@ def replay_cases() -> dict[str, Case]:
     return cases
 
 
+# ---- MergeAttentionStates ----
+
+
+def merge_of(dtype: str, size: int) -> Case:
+    rng = np.random.default_rng(SEED + size)
+    shape = (3, 5)
+    case = Case("quire.MergeAttentionStates")
+    for number, part in enumerate("ab"):
+        logarithms = normal(rng, shape, "F32", 3)
+        empty = np.zeros(shape, dtype=bool)
+        empty[number] = True  # one side empty, then the other; in one place both
+        empty[2, 4] = True
+        logarithms.data[empty] = -np.inf
+        output = normal(rng, (*shape, size), dtype)
+        poison(rng, output, empty)  # a part of weight 0 is selected away
+        case.inputs[f"output_{part}"] = output
+        case.inputs[f"softmax_lse_{part}"] = logarithms
+    reach = max(largest(case.inputs[f"output_{part}"].value) for part in "ab")
+    return expect(case, {"output": reach, "softmax_lse": 5.0})
+
+
+def merge_cases() -> dict[str, Case]:
+    return {
+        "empty_parts_f32": merge_of("F32", 16),
+        "empty_parts_f16": merge_of("F16", 40),
+        "odd_size_bf16": merge_of("BF16", 3),
+        "size_7_f32": merge_of("F32", 7),
+    }
+
+
 FOLDERS: dict[str, Callable[[], dict[str, Case]]] = {
     "causal_conv": conv_cases,
     "paged_attention": attention_cases,
+    "merge_attention_states": merge_cases,
     "paged_decode": decode_named_cases,
     "linear_attention_replay": replay_cases,
 }
