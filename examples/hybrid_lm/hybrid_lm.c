@@ -49,36 +49,51 @@ static int usage(void) {
   return 2;
 }
 
+/* A number that takes up the whole text and lies in [0, most]. */
+static int read_number(const char *text, double most, double *number) {
+  char *end = NULL;
+  *number = strtod(text, &end);
+  return end != text && *end == '\0' && *number >= 0 && *number <= most ? 0 : -1;
+}
+
+static int parse_option(const char *name, const char *value, options *o) {
+  double number = 0;
+  int status = 0;
+  if (strcmp(name, "--device") == 0) {
+    o->device = value;
+  } else if (strcmp(name, "--weights") == 0) {
+    o->weights = value;
+  } else if (strcmp(name, "--check") == 0) {
+    o->check = value;
+  } else if (strcmp(name, "--tokens") == 0) {
+    status = read_number(value, LENGTH, &number);
+    o->tokens = (int)number;
+  } else if (strcmp(name, "--temperature") == 0) {
+    status = read_number(value, 100, &o->temperature);
+  } else if (strcmp(name, "--seed") == 0) {
+    status = read_number(value, 1e9, &number);
+    o->seed = (unsigned)number;
+  } else {
+    status = -1;
+  }
+  return status;
+}
+
 static int parse(int count, char **arguments, options *o) {
   for (int i = 1; i < count; i++) {
-    const char *name = arguments[i], *value = i + 1 < count ? arguments[i + 1] : NULL;
-    if (strncmp(name, "--", 2) != 0) {
-      if (o->prompt_count == PROMPTS || strlen(name) >= LENGTH || *name == '\0') {
+    const char *word = arguments[i];
+    if (strncmp(word, "--", 2) == 0) {
+      i++;
+      if (i == count || parse_option(word, arguments[i], o) != 0) {
         return -1;
       }
-      o->prompts[o->prompt_count++] = name;
-      continue;
-    }
-    i++;
-    if (value == NULL) {
+    } else if (o->prompt_count == PROMPTS || strlen(word) >= LENGTH || *word == '\0') {
       return -1;
-    } else if (strcmp(name, "--device") == 0) {
-      o->device = value;
-    } else if (strcmp(name, "--weights") == 0) {
-      o->weights = value;
-    } else if (strcmp(name, "--check") == 0) {
-      o->check = value;
-    } else if (strcmp(name, "--tokens") == 0) {
-      o->tokens = atoi(value);
-    } else if (strcmp(name, "--temperature") == 0) {
-      o->temperature = atof(value);
-    } else if (strcmp(name, "--seed") == 0) {
-      o->seed = (unsigned)atoi(value);
     } else {
-      return -1;
+      o->prompts[o->prompt_count++] = word;
     }
   }
-  return o->tokens >= 0 && o->temperature >= 0 ? 0 : -1;
+  return 0;
 }
 
 /* The most likely token, or one drawn from softmax(logits / temperature). */

@@ -115,10 +115,10 @@ lm_model *lm_model_create(quire_device *device, const lm_weights *weights, const
   m->device = device;
   m->c = *c;
   m->limits = *limits;
-  m->keys = (size_t)(c->key_heads * c->state_size);
-  m->values = (size_t)(c->state_heads * c->state_size);
+  m->keys = (size_t)c->key_heads * (size_t)c->state_size;
+  m->values = (size_t)c->state_heads * (size_t)c->state_size;
   m->mixed = 2 * m->keys + m->values;
-  size_t wide = largest(m->mixed, (size_t)(c->query_heads * c->head_size));
+  size_t wide = largest(m->mixed, (size_t)c->query_heads * (size_t)c->head_size);
   wide = largest(wide, largest((size_t)c->width, (size_t)c->feed_forward));
   const size_t rows = (size_t)limits->rows, sequences = (size_t)limits->sequences;
   m->layers = calloc((size_t)c->layers + 1, sizeof *m->layers);
