@@ -235,7 +235,8 @@ static void call_linear_attention(quire_device *device, source *from) {
   plant_states(&args.state_pool, &args.read_indices, own);
   if (quire_linear_attention(device, &args, NULL) == QUIRE_OK) {
     const float *output = args.output.data;
-    for (int64_t i = offsets[own] * HEADS * D; i < (int64_t)offsets[own + 1] * HEADS * D; i++) {
+    for (int64_t i = (int64_t)offsets[own] * HEADS * D; i < (int64_t)offsets[own + 1] * HEADS * D;
+         i++) {
       if (!(fabsf(output[i]) < 1e6F)) {
         abort();
       }

@@ -71,8 +71,8 @@ static quire_status build(machine *m) {
     entries[i] = (quire_batch_entry){m->handles[take(m, HANDLES)], take_length(m), take(m, 4),
                                      (uint32_t)take(m, 4)};
   }
-  quire_batch_group groups[] = {{table[0], COLUMNS * 2, slots[0], NULL, -1},
-                                {table[1], COLUMNS * 2, slots[1], NULL, -1}};
+  quire_batch_group groups[] = {{table[0], (int64_t)COLUMNS * 2, slots[0], NULL, -1},
+                                {table[1], (int64_t)COLUMNS * 2, slots[1], NULL, -1}};
   quire_batch batch;
   quire_batch_init(&batch);
   batch.row_capacity = ROWS;
