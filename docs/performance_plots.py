@@ -13,6 +13,10 @@ WORKLOADS = {
     "W4": "Paged attention, prefill",
     "W5": "Paged attention, ragged batch",
     "W6": "Paged attention, decode with wide heads",
+    "decode": "Paged attention, decode (WebGPU)",
+    "prefill": "Paged attention, prefill (WebGPU)",
+    "linear": "Gated delta rule, prefill (WebGPU)",
+    "linear_decode": "Gated delta rule, decode (WebGPU)",
 }
 
 
@@ -54,8 +58,8 @@ def limit(row: dict[str, Any]) -> float | None:
 def section(path: Path, folder: Path) -> list[str]:
     data = json.loads(path.read_text(encoding="utf-8"))
     rows = data["measurements"]
-    lines = [f"## {path.stem}", "", f"{data['model']}, instruction set {data['isa']}, {data['threads']} threads, "
-             f"Quire {data['version']}.", ""]  # fmt: skip
+    how = f", instruction set {data['isa']}, {data['threads']} threads" if "isa" in data else ""
+    lines = [f"## {path.stem}", "", f"{data['model']}{how}, Quire {data['version']}.", ""]
     busy = [row for row in rows if row.get("other_cpu", 0) > 0.1]
     if busy:
         lines += [
