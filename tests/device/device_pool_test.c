@@ -1,6 +1,6 @@
 /*
- * The CPU device's pool. Compiled twice: as the library has it, and with the portable way to sleep and
- * rounds of a few items (device_pool_portable_test).
+ * The CPU device's pool. Compiled twice: as the library has it, and with the portable way to sleep
+ * and rounds of a few items (device_pool_portable_test).
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -72,7 +72,7 @@ static quire_status upload_output(quire_call *call, size_t slot, quire_call_outp
   if (quire_plan_slot_bytes(call->plan, slot) == 0) {
     return QUIRE_OK;
   }
-  const uint64_t bytes = (uint64_t)output->bytes + 2 * GUARD_BYTES;
+  const uint64_t bytes = (uint64_t)output->bytes + GUARD_BYTES + GUARD_BYTES;
   quire_status status = check_storage(call, slot, output->name, output->bytes, error);
   if (status == QUIRE_OK) {
     status = quire_buffer_create(call->device, bytes, &output->buffer, error);
@@ -92,9 +92,9 @@ static quire_status read_back(quire_call *call, quire_error *error) {
     if (!output->buffer) {
       continue;
     }
-    const quire_status status = quire_buffer_read(call->device, output->buffer, 0,
-                                                  (unsigned char *)output->data - GUARD_BYTES,
-                                                  (uint64_t)output->bytes + 2 * GUARD_BYTES, error);
+    const quire_status status = quire_buffer_read(
+        call->device, output->buffer, 0, (unsigned char *)output->data - GUARD_BYTES,
+        (uint64_t)output->bytes + GUARD_BYTES + GUARD_BYTES, error);
     if (status != QUIRE_OK) {
       return status;
     }
