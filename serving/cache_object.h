@@ -93,6 +93,8 @@ typedef struct quire_record {
   int32_t writes[QUIRE_CACHE_MAX_STATE_WINDOW]; /* slots of the step, oldest first; the first may be
                                                    `state` itself */
   int32_t first_live[QUIRE_CACHE_MAX_GROUPS];   /* blocks before it have slid out */
+  int32_t first_row[QUIRE_CACHE_MAX_GROUPS];    /* rows before it were in no file: a restored
+                                                   sequence's first block may begin with them */
   int32_t reserved[QUIRE_CACHE_MAX_GROUPS];
 } quire_record;
 
@@ -193,6 +195,8 @@ int32_t *quire_record_tail(const quire_cache *cache, const quire_record *record)
 int32_t quire_pool_blocks(const quire_pool *pool, int32_t length);
 /* First position that a layer of the pool sees from position `length` on. */
 int32_t quire_pool_first_visible(const quire_pool *pool, int64_t length);
+/* First position whose rows a sequence has. */
+int64_t quire_record_first_row(const quire_cache *cache, const quire_record *record, int32_t group);
 /* Forgets a step that was built: its state slots go back. */
 void quire_record_drop_step(quire_cache *cache, quire_record *record);
 /* Gives up blocks behind `length`, and makes that the length; committed tokens stay. */

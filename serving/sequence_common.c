@@ -59,6 +59,12 @@ int32_t quire_pool_first_visible(const quire_pool *pool, int64_t length) {
   return pool->window == 0 || first < 0 ? 0 : (int32_t)first;
 }
 
+int64_t quire_record_first_row(const quire_cache *cache, const quire_record *record,
+                               int32_t group) {
+  const int64_t live = (int64_t)record->first_live[group] * cache->pools[group].block_size;
+  return live > record->first_row[group] ? live : record->first_row[group];
+}
+
 void quire_record_drop_step(quire_cache *cache, quire_record *record) {
   for (int32_t i = 0; i < record->write_count; ++i) {
     if (record->writes[i] != record->state) {
@@ -83,6 +89,9 @@ void quire_record_cut(quire_cache *cache, quire_record *record, int32_t length) 
     }
     if (record->first_live[group] > kept) {
       record->first_live[group] = kept;
+    }
+    if (record->first_row[group] > length) {
+      record->first_row[group] = length;
     }
   }
   record->length = length;

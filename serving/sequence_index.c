@@ -39,15 +39,16 @@ static bool may_own(const quire_cache *cache, const quire_record *record) {
   return true;
 }
 
-/* The entry gets the sequence's blocks of the unit, in place of those that it has. */
+/* The entry gets the sequence's whole blocks of the unit, in place of those that it has. */
 static void own_blocks(quire_cache *cache, const quire_record *record, int32_t entry) {
   for (int32_t group = 0; group < cache->group_count; ++group) {
     quire_pool *pool = &cache->pools[group];
     const int32_t *table = quire_record_table(cache, record, group);
     const int32_t first = record->indexed / pool->block_size;
     for (int32_t i = 0; i < pool->per_unit; ++i) {
-      const bool is_live = first + i >= record->first_live[group];
-      if (is_live && pool->owner[table[first + i]] == QUIRE_NONE) {
+      const bool is_whole =
+          (int64_t)(first + i) * pool->block_size >= quire_record_first_row(cache, record, group);
+      if (is_whole && pool->owner[table[first + i]] == QUIRE_NONE) {
         const int32_t old = quire_pool_items(pool, entry)[i];
         if (old != QUIRE_NONE) {
           quire_pool_disown(cache, pool, old);

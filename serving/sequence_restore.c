@@ -139,7 +139,8 @@ static void take_blocks(quire_cache *cache, quire_record *record, const quire_se
     quire_pool *pool = &cache->pools[group];
     int32_t *table = quire_record_table(cache, record, group);
     const int32_t blocks = quire_pool_blocks(pool, file->tokens);
-    record->first_live[group] = quire_pool_first_visible(pool, file->tokens) / pool->block_size;
+    record->first_row[group] = quire_pool_first_visible(pool, file->tokens);
+    record->first_live[group] = record->first_row[group] / pool->block_size;
     for (int32_t i = 0; i < blocks; ++i) {
       table[i] = i < record->first_live[group] ? QUIRE_NONE : quire_pool_take(cache, pool);
     }

@@ -33,12 +33,12 @@ static bool find_state(const quire_cache *cache, const quire_record *record, int
   return *slot != QUIRE_NONE;
 }
 
-/* A group whose window has given up blocks that would be seen again; NONE: there is none. */
+/* A group whose window has given up rows that would be seen again; NONE: there is none. */
 static int32_t slid_group(const quire_cache *cache, const quire_record *record, int32_t length) {
   for (int32_t group = 0; group < cache->group_count; ++group) {
     const quire_pool *pool = &cache->pools[group];
-    const int64_t first_live = (int64_t)record->first_live[group] * pool->block_size;
-    if (length > 0 && first_live > quire_pool_first_visible(pool, length)) {
+    if (length > 0 &&
+        quire_record_first_row(cache, record, group) > quire_pool_first_visible(pool, length)) {
       return group;
     }
   }
