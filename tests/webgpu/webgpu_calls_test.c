@@ -80,16 +80,16 @@ typedef struct attention_result {
 } attention_result;
 
 static void attend(place *at, attention_result *result, int calls) {
-  static const int64_t query_shape[] = {B, HQ * D}, row_shape[] = {B, HKV * D};
+  static const int64_t query_shape[] = {B, (int64_t)HQ * D}, row_shape[] = {B, (int64_t)HKV * D};
   static const int64_t cache_shape[] = {NB, P, HKV, D}, table_shape[] = {B, MB};
   static const int64_t offset_shape[] = {B + 1}, length_shape[] = {B};
   static const int32_t offsets[] = {0, 1, 2, 3}, past[] = {9, 0, 4};
   static const int32_t table[B][MB] = {{4, 0, 5}, {2, -1, -1}, {7, 1, -1}};
   float query[B][HQ * D], rows[B][HKV * D], cache[NB][P][HKV][D];
   quire_error error;
-  fill(&query[0][0], B * HQ * D, 5);
-  fill(&rows[0][0], B * HKV * D, 3);
-  fill(&cache[0][0][0][0], NB * P * HKV * D, 7);
+  fill(&query[0][0], sizeof query / sizeof(float), 5);
+  fill(&rows[0][0], sizeof rows / sizeof(float), 3);
+  fill(&cache[0][0][0][0], sizeof cache / sizeof(float), 7);
   quire_paged_attention_args args;
   quire_paged_attention_args_init(&args);
   args.query = make(at, query, QUIRE_FLOAT32, 2, query_shape);
@@ -131,15 +131,15 @@ typedef struct linear_result {
 } linear_result;
 
 static void scan(place *at, linear_result *result, int in_place, int calls) {
-  static const int64_t rows_shape[] = {2, T, H * DK}, state_shape[] = {2, H, DK, DV};
+  static const int64_t rows_shape[] = {2, T, (int64_t)H * DK}, state_shape[] = {2, H, DK, DV};
   static const int64_t gate_shape[] = {2, T, H};
   float query[2][T][H * DK], key[2][T][H * DK], value[2][T][H * DV], past[2][H][DK][DV];
   float decay[2][T][H], beta[2][T][H];
   quire_error error;
-  fill(&query[0][0][0], 2 * T * H * DK, 5);
-  fill(&key[0][0][0], 2 * T * H * DK, 3);
-  fill(&value[0][0][0], 2 * T * H * DV, 11);
-  fill(&past[0][0][0][0], 2 * H * DK * DV, 7);
+  fill(&query[0][0][0], sizeof query / sizeof(float), 5);
+  fill(&key[0][0][0], sizeof key / sizeof(float), 3);
+  fill(&value[0][0][0], sizeof value / sizeof(float), 11);
+  fill(&past[0][0][0][0], sizeof past / sizeof(float), 7);
   for (int i = 0; i < 2 * T * H; i++) {
     (&decay[0][0][0])[i] = -0.1f - 0.01f * (float)i;
     (&beta[0][0][0])[i] = 0.02f * (float)(i % 40);

@@ -137,7 +137,7 @@ static int rank(WGPUAdapterType type) {
 /* Stable, best first. */
 static void sort(adapter_list *list) {
   for (size_t i = 1; i < list->count; i++) {
-    const WGPUAdapter adapter = list->items[i];
+    WGPUAdapter adapter = list->items[i];
     const WGPUAdapterInfo info = list->infos[i];
     size_t at = i;
     for (; at > 0 && rank(list->infos[at - 1].adapterType) > rank(info.adapterType); at--) {

@@ -296,7 +296,10 @@ static quire_status copy_bytes(quire_webgpu *gpu, const quire_buffer_copy_range 
                                quire_error *error) {
   enum { PART = 256 * 1024 };
   unsigned char *part = quire_alloc(gpu->allocator, PART, QUIRE_ALLOC_ALIGNMENT);
-  quire_status status = part == NULL ? quire_fail_memory(error) : QUIRE_OK;
+  if (part == NULL) {
+    return quire_fail_memory(error);
+  }
+  quire_status status = QUIRE_OK;
   for (uint64_t done = 0; status == QUIRE_OK && done < range->bytes; done += PART) {
     const uint64_t left = range->bytes - done;
     const uint64_t bytes = left < PART ? left : PART;

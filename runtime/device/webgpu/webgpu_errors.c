@@ -16,7 +16,7 @@ void quire_webgpu_copy_text(char *out, size_t size, WGPUStringView text) {
     const unsigned char byte = (unsigned char)text.data[i];
     const bool is_blank = byte <= ' ' || byte == 0x7f;
     if (!is_blank || !blank) {
-      out[at++] = is_blank ? ' ' : text.data[i];
+      out[at++] = (char)(is_blank ? ' ' : byte);
     }
     blank = is_blank;
   }

@@ -13,7 +13,7 @@ static WGPUBuffer buffer_of(const quire_plan *plan, const quire_tensor *tensors,
 static uint64_t hash_of(const quire_plan *plan, const quire_tensor *tensors) {
   uint64_t hash = plan->serial;
   for (size_t slot = 0; slot < plan->slot_count; slot++) {
-    const WGPUBuffer buffer = buffer_of(plan, tensors, slot);
+    WGPUBuffer buffer = buffer_of(plan, tensors, slot);
     if (buffer != NULL) {
       hash = (hash ^ (uint64_t)(uintptr_t)buffer) * 0x9e3779b97f4a7c15u;
       hash = (hash ^ tensors[slot].byte_offset ^ hash >> 32) * 0x9e3779b97f4a7c15u;
@@ -25,7 +25,7 @@ static uint64_t hash_of(const quire_plan *plan, const quire_tensor *tensors) {
 static bool is_same(const quire_webgpu_kept *kept, const quire_plan *plan,
                     const quire_tensor *tensors) {
   for (size_t slot = 0; slot < plan->slot_count; slot++) {
-    const WGPUBuffer buffer = buffer_of(plan, tensors, slot);
+    WGPUBuffer buffer = buffer_of(plan, tensors, slot);
     if (kept->buffers[slot] != buffer ||
         (buffer != NULL && kept->offsets[slot] != tensors[slot].byte_offset)) {
       return false;
@@ -55,10 +55,11 @@ bool quire_webgpu_kept_find(const quire_webgpu *gpu, const quire_plan *plan,
 }
 
 static void forget(quire_webgpu *gpu, quire_webgpu_kept *kept) {
-  for (size_t i = 0; kept->plan_serial != 0 && i < kept->group_count; i++) {
+  const bool is_whole = kept->plan_serial != 0 && kept->groups != NULL && kept->buffers != NULL;
+  for (size_t i = 0; is_whole && i < kept->group_count; i++) {
     gpu->procs.BindGroupRelease(kept->groups[i]);
   }
-  for (size_t i = 0; kept->plan_serial != 0 && i < kept->slot_count; i++) {
+  for (size_t i = 0; is_whole && i < kept->slot_count; i++) {
     if (kept->buffers[i] != NULL) {
       gpu->procs.BufferRelease(kept->buffers[i]);
     }

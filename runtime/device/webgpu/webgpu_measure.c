@@ -217,7 +217,7 @@ static quire_status measure_read(quire_webgpu *gpu, const quire_webgpu_pipeline 
   stopwatch watch;
   quire_status status = begin(gpu, &watch, error);
   if (status == QUIRE_OK) {
-    const uint64_t wanted = bytes / (16u * 256u * 16u) + 1;
+    const uint64_t wanted = bytes / (uint64_t)(16 * 256 * 16) + 1;
     const uint32_t groups = wanted > 16384 ? 16384 : (uint32_t)wanted;
     WGPUBindGroup group = read_group(gpu, pipeline, buffer, bytes);
     p->ComputePassEncoderSetPipeline(watch.pass, pipeline->pipeline);

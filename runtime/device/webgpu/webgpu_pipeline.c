@@ -194,9 +194,10 @@ static char *make_key(quire_webgpu *gpu, const char *text, size_t length,
     return NULL;
   }
   for (size_t i = 0; i < count; i++) {
-    key[i] = types[i] == WGPUBufferBindingType_Uniform
-                 ? 'u'
-                 : (types[i] == WGPUBufferBindingType_Storage ? 'w' : 'r');
+    key[i] = 'r';
+    if (types[i] != WGPUBufferBindingType_ReadOnlyStorage) {
+      key[i] = types[i] == WGPUBufferBindingType_Uniform ? 'u' : 'w';
+    }
   }
   key[count] = ':';
   memcpy(key + *wgsl_at, enable, prefix);
