@@ -156,7 +156,7 @@ size_t quire_operator_attribute_count(const quire_operator *op) {
   return op == NULL ? 0 : op->manifest->attribute_count;
 }
 
-static void set_default(quire_named_value *out, const quire_value *value, quire_value_type kind) {
+static void set_value(quire_named_value *out, const quire_value *value, quire_value_type kind) {
   switch (value->kind) {
     case QUIRE_VALUE_INTEGER:
       /* The manifest's numbers lose a point with nothing behind it: 0.0 is read as 0. */
@@ -189,9 +189,37 @@ quire_status quire_operator_attribute(const quire_operator *op, size_t index,
   const quire_manifest_attribute *declared = &op->manifest->attributes[index];
   memset(attribute, 0, sizeof *attribute);
   attribute->name = declared->name;
-  set_default(attribute, &declared->default_value, declared->type);
+  set_value(attribute, &declared->default_value, declared->type);
   if (type != NULL) {
     *type = declared->type;
   }
+  return QUIRE_OK;
+}
+
+size_t quire_operator_tunable_count(const quire_operator *op) {
+  return op == NULL ? 0 : op->manifest->tunable_count;
+}
+
+quire_status quire_operator_tunable(const quire_operator *op, size_t index,
+                                    quire_named_value *tunable, size_t *choice_count) {
+  if (tunable == NULL || choice_count == NULL || index >= quire_operator_tunable_count(op)) {
+    return QUIRE_BAD_REQUEST;
+  }
+  const quire_manifest_tunable *declared = &op->manifest->tunables[index];
+  *tunable = (quire_named_value){.name = declared->name};
+  set_value(tunable, &declared->value, QUIRE_VALUE_TYPE_NONE);
+  *choice_count = declared->choice_count;
+  return QUIRE_OK;
+}
+
+quire_status quire_operator_tunable_choice(const quire_operator *op, size_t index, size_t choice,
+                                           quire_named_value *value) {
+  if (value == NULL || index >= quire_operator_tunable_count(op) ||
+      choice >= op->manifest->tunables[index].choice_count) {
+    return QUIRE_BAD_REQUEST;
+  }
+  const quire_manifest_tunable *declared = &op->manifest->tunables[index];
+  *value = (quire_named_value){.name = declared->name};
+  set_value(value, &declared->choices[choice], QUIRE_VALUE_TYPE_NONE);
   return QUIRE_OK;
 }

@@ -195,6 +195,16 @@ QUIRE_API quire_status quire_operator_attribute(const quire_operator *op, size_t
                                                 quire_named_value *attribute,
                                                 quire_value_type *type);
 
+/*
+ * Constants that a request may set: name, the manifest's default, and what a search may try, the
+ * default among it. BAD_REQUEST out of range; a tunable without choices has 0 of them.
+ */
+QUIRE_API size_t quire_operator_tunable_count(const quire_operator *op);
+QUIRE_API quire_status quire_operator_tunable(const quire_operator *op, size_t index,
+                                              quire_named_value *tunable, size_t *choice_count);
+QUIRE_API quire_status quire_operator_tunable_choice(const quire_operator *op, size_t index,
+                                                     size_t choice, quire_named_value *value);
+
 /* Library version, "0.1.0". */
 QUIRE_API const char *quire_version(void);
 

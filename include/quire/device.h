@@ -46,6 +46,11 @@ typedef struct quire_device_options {
   quire_isa isa;          /* CPU: BAD_REQUEST if this build or machine does not have it */
   size_t plan_cache_size; /* plans kept by typed calls, least recently used; 0: 256 */
   const struct quire_webgpu_options *webgpu; /* WebGPU: more options; NULL: their defaults */
+  /* A tuning file's text (`quire tune` writes such files; docs/webgpu.md): plans take its values
+     where an entry is for the very manifest, variant, adapter and class of call, and where they
+     pass the checks of the manifest's own. Read while the device opens. NULL: none. */
+  const char *tuning;
+  size_t tuning_length;
 } quire_device_options;
 
 QUIRE_API void quire_device_options_init(quire_device_options *options);
@@ -60,7 +65,8 @@ typedef struct quire_device quire_device;
  * Opens a device: "cpu", or "webgpu" in builds that have it. options may be NULL. On success
  * *device is the caller's, to be released with quire_device_release(); on failure it is NULL.
  * Statuses: NOT_FOUND (no such device in this build, no library or adapter for it), BAD_REQUEST
- * (options), DEVICE (it does not start), OUT_OF_MEMORY.
+ * (options, a damaged tuning file or one of another version), LIMIT (one that is too large), DEVICE
+ * (it does not start), OUT_OF_MEMORY.
  */
 QUIRE_API quire_status quire_device_open(quire_context *context, const char *name,
                                          const quire_device_options *options, quire_device **device,

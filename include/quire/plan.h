@@ -91,6 +91,14 @@ QUIRE_API quire_status quire_plan_slot(const quire_plan *plan, size_t slot, quir
    wider. 0: absent, without elements, or out of range. */
 QUIRE_API uint64_t quire_plan_slot_bytes(const quire_plan *plan, size_t slot);
 
+/*
+ * Writes what values that are tuned for this plan are kept under, a JSON object of texts: operator,
+ * manifest, variant, adapter, class (docs/webgpu.md). Statuses: BAD_REQUEST, UNSUPPORTED (a plan of
+ * native kernels), OUT_OF_MEMORY; nothing is written then.
+ */
+QUIRE_API quire_status quire_plan_tuning_key(const quire_plan *plan, quire_write_function *write,
+                                             void *user, quire_error *error);
+
 /* What a plan needs to run. */
 typedef struct quire_workspace_need {
   size_t bytes;

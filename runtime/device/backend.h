@@ -10,6 +10,7 @@
 #include "quire/buffer.h"
 #include "quire/device.h"
 #include "quire/plan.h"
+#include "tuning.h"
 
 /*
  * Shared ownership: the library's context owns manifests, registry and allocator; device code sees
@@ -92,6 +93,9 @@ struct quire_device {
   quire_device_description description;
   quire_isa isa;
   size_t plan_cache_size;
+  quire_arena arena; /* of the tuned values */
+  bool is_tuned;     /* a tuning file was given */
+  quire_tuning tuning;
   void *backend_data;
   struct quire_call_cache *calls; /* plan cache and workspaces of typed calls: library's */
   void (*calls_destroy)(struct quire_device *device); /* set by the library */

@@ -102,5 +102,8 @@ quire_status quire_describe_target(const quire_operator *op, const quire_device 
     }
   }
   quire_target_init(&out->target, used, op->owner->registry, isa);
+  if (is_for_device(device, description) && device->is_tuned) {
+    out->target.tuning = &device->tuning;
+  }
   return QUIRE_OK;
 }

@@ -46,7 +46,27 @@ static quire_status check_options(const quire_device_options *options, quire_err
     return quire_fail(error, QUIRE_BAD_REQUEST, NULL, "options", "isa is %d, which is no level",
                       (int)options->isa);
   }
+  if (options->tuning == NULL && options->tuning_length > 0) {
+    return quire_fail(error, QUIRE_BAD_REQUEST, NULL, "options",
+                      "tuning is NULL, tuning_length is %zu", options->tuning_length);
+  }
   return QUIRE_OK;
+}
+
+/* What a device has of its own, and what its backend needs. */
+static quire_status start(quire_device *device, const quire_device_options *options,
+                          quire_error *error) {
+  atomic_init(&device->references, 1);
+  device->isa = options->isa;
+  device->plan_cache_size = options->plan_cache_size == 0 ? 256 : options->plan_cache_size;
+  device->description.struct_size = sizeof(device->description);
+  device->description.backend = device->backend->name;
+  device->is_tuned = options->tuning != NULL;
+  if (device->is_tuned) {
+    QUIRE_TRY(quire_tuning_parse(options->tuning, options->tuning_length, &device->arena,
+                                 &device->tuning, error));
+  }
+  return device->backend->open(device, options, error);
 }
 
 quire_status quire_device_open_backend(quire_owner *owner, const char *name,
@@ -75,15 +95,12 @@ quire_status quire_device_open_backend(quire_owner *owner, const char *name,
   if (opened == NULL) {
     return quire_fail_memory(error);
   }
-  atomic_init(&opened->references, 1);
   opened->owner = owner;
   opened->backend = backend;
-  opened->isa = options->isa;
-  opened->plan_cache_size = options->plan_cache_size == 0 ? 256 : options->plan_cache_size;
-  opened->description.struct_size = sizeof(opened->description);
-  opened->description.backend = backend->name;
-  quire_status status = backend->open(opened, options, error);
+  quire_arena_init(&opened->arena, owner->allocator);
+  quire_status status = start(opened, options, error);
   if (status != QUIRE_OK) {
+    quire_arena_release(&opened->arena);
     quire_dealloc(owner->allocator, opened, sizeof(*opened), QUIRE_ALLOC_ALIGNMENT);
     return status;
   }
@@ -105,6 +122,7 @@ void quire_device_release(quire_device *device) {
     device->calls_destroy(device);
   }
   device->backend->close(device);
+  quire_arena_release(&device->arena);
   quire_owner *owner = device->owner;
   quire_dealloc(owner->allocator, device, sizeof(*device), QUIRE_ALLOC_ALIGNMENT);
   owner->release(owner);

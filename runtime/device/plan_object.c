@@ -123,6 +123,7 @@ static quire_status fill(quire_plan *plan, const quire_request *request, quire_e
   quire_device *device = plan->device;
   quire_target target;
   quire_target_init(&target, &device->description, device->owner->registry, device->isa);
+  target.tuning = device->is_tuned ? &device->tuning : NULL;
   QUIRE_TRY(quire_plan_describe(plan->op->manifest, request, &target, &plan->arena,
                                 &plan->description, error));
   QUIRE_TRY(quire_forms_build(plan, error));
@@ -233,4 +234,24 @@ void quire_plan_workspace(const quire_plan *plan, quire_workspace_need *need) {
   if (plan != NULL) {
     *need = plan->need;
   }
+}
+
+quire_status quire_plan_tuning_key(const quire_plan *plan, quire_write_function *write, void *user,
+                                   quire_error *error) {
+  if (plan == NULL || write == NULL) {
+    return quire_fail(error, QUIRE_BAD_REQUEST, NULL, plan == NULL ? "plan" : "write", "is NULL");
+  }
+  if (plan->description.facts == NULL) {
+    return quire_fail(error, QUIRE_UNSUPPORTED, NULL, variant_of(plan)->id,
+                      "has native kernels only: tuned values are for shaders");
+  }
+  quire_text text;
+  quire_text_init(&text, plan->device->owner->allocator);
+  quire_plan_write_tuning_key(&plan->description, &text);
+  quire_status status = text.failed ? quire_fail_memory(error) : QUIRE_OK;
+  if (status == QUIRE_OK) {
+    write(user, quire_text_view(&text), text.length);
+  }
+  quire_text_release(&text);
+  return status;
 }

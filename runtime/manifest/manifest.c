@@ -129,9 +129,19 @@ static void finish_lists(quire_loader *loader) {
   loader->manifest->adapter_key_count = loader->adapter_keys.count;
 }
 
+/* FNV-1a (Fowler, Noll, Vo), 64 bits: tells versions of a manifest apart, no more. */
+static uint64_t digest_of(const char *text, size_t length) {
+  uint64_t digest = UINT64_C(0xcbf29ce484222325);
+  for (size_t i = 0; i < length; ++i) {
+    digest = (digest ^ (unsigned char)text[i]) * UINT64_C(0x100000001b3);
+  }
+  return digest;
+}
+
 static quire_status load(quire_loader *loader, quire_finding_function *report, void *user,
                          quire_error *error) {
   QUIRE_TRY(parse_text(loader, report, user, error));
+  loader->manifest->digest = digest_of(loader->text, loader->length);
   load_top(loader);
   finish_lists(loader);
   if (loader->lint && !loader->failed && !loader->out_of_memory) {

@@ -73,6 +73,8 @@ typedef struct quire_manifest_attribute {
 typedef struct quire_manifest_tunable {
   const char *name;
   quire_value value;
+  const quire_value *choices; /* what a search may try, the default among them; NULL: nothing */
+  size_t choice_count;
 } quire_manifest_tunable;
 
 typedef struct quire_manifest_name {
@@ -245,6 +247,7 @@ struct quire_manifest {
   const quire_manifest_variant *variants;
   size_t variant_count;
   const int32_t *walk; /* variant indices by decreasing priority, then file order */
+  uint64_t digest;     /* of the text */
 };
 
 /*

@@ -95,30 +95,32 @@ static void load_attribute(quire_loader *loader, const char *key, json_t *json,
   }
 }
 
-static void load_allowed_values(quire_loader *loader, json_t *json, const quire_json_place *place,
-                                quire_manifest_attribute *attribute) {
-  size_t count = quire_loader_list(loader, json, place);
+/* A list of values of one type, the default (unless it is undefined) among them; NULL for none. */
+static const quire_value *load_values(quire_loader *loader, json_t *json,
+                                      const quire_json_place *place, quire_value_type type,
+                                      const quire_value *default_value, const char *name,
+                                      size_t *count) {
+  *count = quire_loader_list(loader, json, place);
   if (json == NULL) {
-    return;
+    return NULL;
   }
-  if (count == 0 && json_is_array(json)) {
+  if (*count == 0 && json_is_array(json)) {
     quire_loader_fault(loader, place, "must list at least one value");
   }
-  quire_value *values = quire_loader_array(loader, count, sizeof *values);
+  quire_value *values = quire_loader_array(loader, *count, sizeof *values);
   if (values == NULL) {
-    return;
+    return NULL;
   }
-  bool found = attribute->default_value.kind == QUIRE_VALUE_UNDEFINED;
-  for (size_t i = 0; i < count; ++i) {
+  bool found = default_value->kind == QUIRE_VALUE_UNDEFINED;
+  for (size_t i = 0; i < *count; ++i) {
     quire_json_place element = quire_json_element(place, i);
-    values[i] = load_value(loader, json_array_get(json, i), &element, attribute->type);
-    found = found || quire_value_equal(&values[i], &attribute->default_value);
+    values[i] = load_value(loader, json_array_get(json, i), &element, type);
+    found = found || quire_value_equal(&values[i], default_value);
   }
   if (!found) {
-    quire_loader_fault(loader, place, "the default of `%.60s` is not among them", attribute->name);
+    quire_loader_fault(loader, place, "the default of `%.60s` is not among them", name);
   }
-  attribute->values = values;
-  attribute->value_count = count;
+  return values;
 }
 
 static void load_constraints(quire_loader *loader, quire_manifest_attribute *attributes) {
@@ -149,7 +151,9 @@ static void load_constraints(quire_loader *loader, quire_manifest_attribute *att
     }
     quire_manifest_attribute *attribute = &attributes[index];
     attribute->required = quire_loader_boolean(loader, json, "required", &member, false);
-    load_allowed_values(loader, json_object_get(json, "values"), &values, attribute);
+    attribute->values =
+        load_values(loader, json_object_get(json, "values"), &values, attribute->type,
+                    &attribute->default_value, attribute->name, &attribute->value_count);
     quire_load_status(loader, json, &member, &attribute->rule);
     order[manifest->constraint_count++] = index;
   }
@@ -180,8 +184,23 @@ void quire_load_attributes(quire_loader *loader) {
   load_constraints(loader, attributes);
 }
 
+static void load_choices(quire_loader *loader, json_t *json, const quire_json_place *place,
+                         quire_manifest_tunable *tunable) {
+  quire_json_place member = quire_json_member(place, "choices");
+  json_t *list = json_object_get(json, "choices");
+  tunable->choices = load_values(loader, list, &member, QUIRE_VALUE_TYPE_NONE, &tunable->value,
+                                 tunable->name, &tunable->choice_count);
+  for (size_t i = 0; tunable->choices != NULL && i < tunable->choice_count; ++i) {
+    if (tunable->choices[i].kind != QUIRE_VALUE_UNDEFINED &&
+        !same_kind(&tunable->choices[i], &tunable->value)) {
+      quire_json_place element = quire_json_element(&member, i);
+      quire_loader_fault(loader, &element, "is of another kind than the default");
+    }
+  }
+}
+
 void quire_load_tunables(quire_loader *loader) {
-  static const char *const members[] = {"default", NULL};
+  static const char *const members[] = {"default", "choices", NULL};
   quire_json_place root = quire_json_root();
   quire_json_place place = quire_json_member(&root, "tunables");
   json_t *map = json_object_get(loader->root, "tunables");
@@ -209,6 +228,7 @@ void quire_load_tunables(quire_loader *loader) {
       continue;
     }
     tunable->value = quire_loader_scalar(loader, json_object_get(json, "default"), &value);
+    load_choices(loader, json, &member, tunable);
   }
 }
 

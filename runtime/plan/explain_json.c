@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "planning.h"
+#include "tuning.h"
 
 static void put_key(quire_text *out, const char **separator, const char *key) {
   quire_text_put(out, *separator);
@@ -349,6 +350,26 @@ static void put_derived(quire_text *out, const quire_planning *p) {
   quire_text_put(out, "}");
 }
 
+/* {"tunables": {...}} if tuned values are in force, else {"reason": "..."}. */
+static void put_tuned(quire_text *out, const quire_planning_tuned *tuned) {
+  const char *separator = "";
+  quire_text_put(out, "{");
+  if (tuned->entry == NULL) {
+    put_member(out, &separator, "reason", tuned->reason);
+  } else {
+    put_key(out, &separator, "tunables");
+    separator = "";
+    quire_text_put(out, "{");
+    for (size_t i = 0; i < tuned->entry->tunable_count; i++) {
+      const quire_value value = quire_named_value_read(&tuned->entry->tunables[i]);
+      put_key(out, &separator, tuned->entry->tunables[i].name);
+      quire_value_write_json(out, &value);
+    }
+    quire_text_put(out, "}");
+  }
+  quire_text_put(out, "}");
+}
+
 void quire_explain_write_json(const quire_explanation *explanation, quire_text *out) {
   const quire_plan_description *plan = explanation->description;
   if (plan == NULL) {
@@ -372,5 +393,9 @@ void quire_explain_write_json(const quire_explanation *explanation, quire_text *
   quire_text_put(out, "]");
   put_key(out, &separator, "derived");
   put_derived(out, explanation->p);
+  if (explanation->p->tuned.entry != NULL || explanation->p->tuned.reason != NULL) {
+    put_key(out, &separator, "tuned");
+    put_tuned(out, &explanation->p->tuned);
+  }
   quire_text_put(out, "}\n");
 }

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "planning.h"
+#include "tuning.h"
 
 static void put_span(quire_text *out, quire_span span) {
   quire_text_append(out, span.text != NULL ? span.text : "", span.length);
@@ -133,6 +134,20 @@ static void put_refusal(quire_text *out, const quire_refusal *refusal) {
 
 /* ---- plans ---- */
 
+static void put_tuned(quire_text *out, const quire_planning_tuned *tuned) {
+  if (tuned->reason != NULL) {
+    quire_text_format(out, "tuned values: none: %s\n", tuned->reason);
+  } else if (tuned->entry != NULL) {
+    quire_text_put(out, "tuned values:");
+    for (size_t i = 0; i < tuned->entry->tunable_count; i++) {
+      const quire_value value = quire_named_value_read(&tuned->entry->tunables[i]);
+      quire_text_format(out, " %s = ", tuned->entry->tunables[i].name);
+      quire_value_write_json(out, &value);
+    }
+    quire_text_put(out, tuned->entry->tunable_count > 0 ? "\n" : " the defaults\n");
+  }
+}
+
 static void put_outputs(quire_text *out, const quire_plan_description *plan) {
   const quire_manifest *manifest = plan->manifest;
   for (size_t i = 0; i < manifest->output_count; i++) {
@@ -260,6 +275,7 @@ void quire_explain_write_text(const quire_explanation *explanation, quire_text *
   if (explanation->description == NULL) {
     return;
   }
+  put_tuned(out, &explanation->p->tuned);
   put_outputs(out, explanation->description);
   put_intermediates(out, explanation->description);
   const quire_manifest_variant *variant = &p->manifest->variants[p->variant];

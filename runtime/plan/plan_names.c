@@ -1,5 +1,8 @@
 /* The names of a finished plan: what templates ask when no request is at hand any more. */
+#include <string.h>
+
 #include "planning.h"
+#include "tuning.h"
 
 struct quire_plan_facts {
   quire_target target; /* its description is borrowed */
@@ -106,4 +109,32 @@ quire_value quire_plan_names_limit(const quire_plan_names *names, const char *na
 quire_value quire_plan_names_adapter(const quire_plan_names *names, const char *name,
                                      size_t length) {
   return quire_target_adapter(names->planning.target, name, length);
+}
+
+void quire_plan_write_tuning_key(const quire_plan_description *description, quire_text *out) {
+  const quire_manifest *manifest = description->manifest;
+  const quire_plan_facts *facts = description->facts;
+  quire_text parts[3];
+  for (size_t i = 0; i < 3; i++) {
+    quire_text_init(&parts[i], out->allocator);
+  }
+  quire_tuning_write_manifest(manifest, &parts[0]);
+  quire_tuning_write_adapter(&facts->target, &parts[1]);
+  quire_tuning_write_problem(manifest, description->inputs, facts->attributes, &parts[2]);
+  const struct {
+    const char *name, *text;
+  } members[] = {{"operator", manifest->qualified},
+                 {"manifest", quire_text_view(&parts[0])},
+                 {"variant", manifest->variants[description->variant].id},
+                 {"adapter", quire_text_view(&parts[1])},
+                 {"class", quire_text_view(&parts[2])}};
+  for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
+    quire_text_format(out, "%s\"%s\": ", i > 0 ? ", " : "{", members[i].name);
+    quire_text_json_string(out, members[i].text, strlen(members[i].text));
+  }
+  quire_text_put(out, "}");
+  for (size_t i = 0; i < 3; i++) {
+    out->failed = out->failed || parts[i].failed;
+    quire_text_release(&parts[i]);
+  }
 }

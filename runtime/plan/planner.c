@@ -5,6 +5,7 @@
 
 #include "error.h"
 #include "planning.h"
+#include "tuning.h"
 
 /* Zeroed array of the run's scratch, or of the plan's arena. */
 #define NEW_ARRAY(arena, pointer, count) \
@@ -103,6 +104,79 @@ static quire_status run_steps(quire_planning *p, quire_plan_description *descrip
   return QUIRE_OK;
 }
 
+/* ---- tuned values ---- */
+
+/* The target's entry for the plan that was made; a reason if there is none that can be used. */
+static quire_status find_tuned(quire_planning *p, const quire_plan_description *description,
+                               quire_planning_tuned *tuned) {
+  if (p->request->tunable_count > 0) {
+    tuned->reason = "the request has tunables of its own";
+    return QUIRE_OK;
+  }
+  const char *tunable = "";
+  if (!quire_tuning_find(p->target->tuning, p->manifest, description->variant, p->target, p->inputs,
+                         p->attributes, p->scratch->allocator, &tuned->entry)) {
+    return quire_refuse(p, &(quire_refusal){.status = QUIRE_OUT_OF_MEMORY});
+  }
+  if (tuned->entry == NULL) {
+    tuned->reason = "no entry for this variant, adapter and class of call";
+    return QUIRE_OK;
+  }
+  const char *fault = quire_tuning_fault(p->manifest, tuned->entry, &tunable);
+  if (fault == NULL) {
+    return QUIRE_OK;
+  }
+  tuned->entry = NULL;
+  tuned->reason = quire_planning_format(p, "its entry is ignored: %.60s %s", tunable, fault);
+  return tuned->reason != NULL ? QUIRE_OK
+                               : quire_refuse(p, &(quire_refusal){.status = QUIRE_OUT_OF_MEMORY});
+}
+
+/* Plans again with an entry's values in place of the manifest's own, through the same checks. */
+static quire_status plan_tuned(quire_planning *p, quire_planning_tuned *tuned,
+                               quire_plan_description *description) {
+  quire_request *request = quire_arena_alloc(p->scratch, sizeof *request);
+  if (request == NULL) {
+    return quire_refuse(p, &(quire_refusal){.status = QUIRE_OUT_OF_MEMORY});
+  }
+  *request = *p->request;
+  request->tunables = tuned->entry->tunables;
+  request->tunable_count = tuned->entry->tunable_count;
+  quire_planning again;
+  quire_plan_description other;
+  quire_status status = begin(&again, p->manifest, request, p->target, p->arena, p->scratch);
+  if (status == QUIRE_OK) {
+    status = run_steps(&again, &other);
+  }
+  if (status == QUIRE_OUT_OF_MEMORY) {
+    return quire_refuse(p, &(quire_refusal){.status = QUIRE_OUT_OF_MEMORY});
+  }
+  if (status != QUIRE_OK || other.variant != description->variant) {
+    tuned->entry = NULL;
+    tuned->reason = status != QUIRE_OK ? "its entry is ignored: there is no plan with its values"
+                                       : "its entry is ignored: its values select another variant";
+    return QUIRE_OK;
+  }
+  *p = again;
+  p->env.user = p;
+  *description = other;
+  return QUIRE_OK;
+}
+
+/* Every step, with the target's tuned values where they fit. */
+static quire_status plan(quire_planning *p, quire_plan_description *description) {
+  quire_planning_tuned tuned = {NULL, NULL};
+  QUIRE_TRY(run_steps(p, description));
+  if (p->target->tuning != NULL) {
+    QUIRE_TRY(find_tuned(p, description, &tuned));
+  }
+  if (tuned.entry != NULL) {
+    QUIRE_TRY(plan_tuned(p, &tuned, description));
+  }
+  p->tuned = tuned;
+  return QUIRE_OK;
+}
+
 /* First block of scratch: on the stack, aligned as arenas want it. */
 typedef union scratch_block {
   max_align_t align;
@@ -118,7 +192,7 @@ quire_status quire_plan_describe(const quire_manifest *manifest, const quire_req
   quire_arena_init_with(&scratch, arena->allocator, block.bytes, sizeof block.bytes);
   quire_status status = begin(&planning, manifest, request, target, arena, &scratch);
   if (status == QUIRE_OK) {
-    status = run_steps(&planning, description);
+    status = plan(&planning, description);
   }
   if (status != QUIRE_OK) {
     status = quire_refusal_report(&planning, error);
@@ -136,7 +210,7 @@ static bool is_explained(const quire_planning *p, quire_status status) {
 static quire_status explain(quire_planning *p, quire_explain_format format, quire_text *out,
                             quire_error *error) {
   quire_plan_description description;
-  quire_status status = run_steps(p, &description);
+  quire_status status = plan(p, &description);
   if (status != QUIRE_OK) {
     status = quire_refusal_report(p, error);
   }

@@ -20,9 +20,10 @@ typedef struct quire_target {
   const quire_registry *registry;              /* NULL: no native kernels (requires.native fails) */
   uint32_t cpu_features;                       /* QUIRE_CPU bits of the description's features */
   quire_isa isa;                               /* highest level allowed; BEST: any */
+  const struct quire_tuning *tuning;           /* tuning.h; NULL: none */
 } quire_target;
 
-/* Fills a target; the description may be NULL. */
+/* Fills a target without tuned values; the description may be NULL. */
 void quire_target_init(quire_target *target, const quire_device_description *description,
                        const quire_registry *registry, quire_isa isa);
 
@@ -124,6 +125,10 @@ quire_expr_env *quire_plan_names_env(quire_plan_names *names);
 quire_value quire_plan_names_limit(const quire_plan_names *names, const char *name, size_t length);
 quire_value quire_plan_names_adapter(const quire_plan_names *names, const char *name,
                                      size_t length);
+
+/* Writes the key that tuned values of a plan with shader passes are kept under, as a JSON object
+   (tuning.h). */
+void quire_plan_write_tuning_key(const quire_plan_description *description, quire_text *out);
 
 /* ---- requests in JSON (LANGUAGE.md section 7) ---- */
 

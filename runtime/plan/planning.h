@@ -43,6 +43,12 @@ typedef struct quire_refusal {
   const char *contract_subject; /* stage "contract": the manifest's own text */
 } quire_refusal;
 
+/* What became of tuned values. Both NULL: the target has none. */
+typedef struct quire_planning_tuned {
+  const struct quire_tuning_entry *entry; /* in force; NULL: none is */
+  const char *reason;                     /* why none is, in scratch */
+} quire_planning_tuned;
+
 typedef struct quire_planning {
   const quire_manifest *manifest;
   const quire_request *request;
@@ -71,6 +77,7 @@ typedef struct quire_planning {
 
   quire_plan_intermediate *intermediates;
   quire_plan_pass *passes;
+  quire_planning_tuned tuned;
   quire_refusal refusal;
 } quire_planning;
 

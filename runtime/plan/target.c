@@ -38,6 +38,7 @@ void quire_target_init(quire_target *target, const quire_device_description *des
   target->description = description;
   target->registry = registry;
   target->isa = isa;
+  target->tuning = NULL;
   target->cpu_features = 0;
   for (unsigned bit = 0; bit < QUIRE_CPU_FEATURE_COUNT; bit++) {
     const char *name = quire_cpu_features[bit];

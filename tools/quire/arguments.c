@@ -162,12 +162,11 @@ static quire_status take_option(const quire_command *command, int argc, char **a
     refuse_unknown(command, word, error);
     return QUIRE_BAD_REQUEST;
   }
-  const uint64_t bit =
-      1ull << ((group * 32 + (size_t)(option - command->groups[group].options)) % 64);
-  if ((*seen & bit) && option->kind != QUIRE_OPTION_LIST) {
+  const uint64_t bit = 1ull << ((size_t)(option - command->groups[group].options) % 64);
+  if ((seen[group] & bit) && option->kind != QUIRE_OPTION_LIST) {
     return quire_failure_set(error, QUIRE_BAD_REQUEST, "%s is given twice", option->name);
   }
-  *seen |= bit;
+  seen[group] |= bit;
   const char *value = word[length] == '=' ? word + length + 1 : NULL;
   if (option->kind == QUIRE_OPTION_FLAG) {
     if (value) {
@@ -185,7 +184,7 @@ static quire_status take_option(const quire_command *command, int argc, char **a
 quire_parse_result quire_arguments_parse(const quire_command *command, int argc, char **argv,
                                          void *const *values, quire_text_list *positional,
                                          quire_error *error) {
-  uint64_t seen = 0;
+  uint64_t seen[QUIRE_OPTION_GROUPS] = {0};
   int options_ended = 0;
   for (int at = 0; at < argc; ++at) {
     const char *word = argv[at];
@@ -196,7 +195,7 @@ quire_parse_result quire_arguments_parse(const quire_command *command, int argc,
       quire_arguments_help(command, stdout);
       return QUIRE_PARSE_HELP;
     } else if (!options_ended && word[0] == '-' && word[1] != '\0') {
-      status = take_option(command, argc, argv, &at, values, &seen, error);
+      status = take_option(command, argc, argv, &at, values, seen, error);
     } else if (positional->count == command->positional_maximum) {
       status = quire_failure_set(error, QUIRE_BAD_REQUEST,
                                  "unexpected argument \"%.64s\"; see quire %s --help", word,

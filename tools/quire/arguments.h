@@ -41,7 +41,7 @@ typedef struct quire_option_group {
   size_t size; /* of the struct */
 } quire_option_group;
 
-enum { QUIRE_OPTION_GROUPS = 2 };
+enum { QUIRE_OPTION_GROUPS = 3 };
 
 typedef struct quire_command {
   const char *name;    /* "run", "bench plan" */

@@ -14,6 +14,7 @@ typedef struct quire_call_options {
   const char *variant;
   const char *isa;
   const char *adapter; /* WebGPU: number or part of the name */
+  const char *tuning;  /* tuning file; NULL: none */
   int64_t threads;
   size_t kept_bindings; /* of benchmarks on WebGPU */
   int is_strict;
@@ -22,7 +23,7 @@ typedef struct quire_call_options {
 } quire_call_options;
 
 /* Their table; the group writes to a quire_call_options. */
-enum { QUIRE_CALL_OPTION_COUNT = 13 };
+enum { QUIRE_CALL_OPTION_COUNT = 14 };
 extern const quire_option quire_call_option_table[QUIRE_CALL_OPTION_COUNT];
 
 /* A request with all that it points to. The case must outlive it. */

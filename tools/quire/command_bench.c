@@ -3,27 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <jansson.h>
-
-#include "bench_case.h"
-#include "bench_gpu.h"
-#include "bench_measure.h"
-#include "bench_probe.h"
-#include "bench_program.h"
-#include "bench_stored.h"
+#include "bench_run.h"
 #include "commands.h"
 #include "failure.h"
 
-enum { LONGEST_CASES = 16 * 1024 * 1024, MOST_SETS = 1024, MOST_KEPT = 64 };
-
-typedef struct bench_options {
-  int is_json, is_list;
-  int no_subgroups, default_limits, trusted_shaders;
-  int64_t threads;
-  const char *isa, *cases, *mode, *seconds, *precision, *device, *adapter, *variant;
-  int64_t patience;
-  quire_text_list dtypes;
-} bench_options;
+enum { LONGEST_CASES = 16 * 1024 * 1024, MOST_KEPT = 64 };
 
 static const quire_option bench_table[] = {
     {.name = "--json",
@@ -61,6 +45,11 @@ static const quire_option bench_table[] = {
      .offset = offsetof(bench_options, variant),
      .value_name = "NAME",
      .help = "insist on this variant of the kernel"},
+    {.name = "--tuning",
+     .kind = QUIRE_OPTION_TEXT,
+     .offset = offsetof(bench_options, tuning),
+     .value_name = "FILE",
+     .help = "values that quire tune found, for plans they are for"},
     {.name = "--threads",
      .kind = QUIRE_OPTION_NUMBER,
      .offset = offsetof(bench_options, threads),
@@ -107,198 +96,6 @@ static const quire_option bench_table[] = {
      .help = "file of cases (default: those that are built in)"},
 };
 
-typedef struct bench_state {
-  quire_session session;
-  const bench_options *options;
-  quire_device_facts facts;
-  bench_case_list cases;
-  bench_probe probe;
-  bench_gpu gpu;
-  int is_gpu;
-  bench_budget budget;
-  json_t *results; /* with --json */
-} bench_state;
-
-/* One figure: a case, a type, warm or cold. */
-typedef struct bench_figure {
-  const bench_case *item;
-  const char *dtype;
-  int is_cold;
-  size_t sets;
-  bench_times times;
-  double bytes, flops;
-  double memory_limit, arithmetic_limit; /* microseconds */
-} bench_figure;
-
-static quire_status run_program(void *user, uint64_t *nanoseconds, quire_error *error) {
-  return quire_bench_program_run(user, nanoseconds, error);
-}
-
-/* What one iteration cannot be faster than. The working set of a stack is what its layers hold. */
-static void find_limits(bench_state *state, const bench_program *program, bench_figure *figure) {
-  double microseconds = 0;
-  const double held =
-      quire_bench_case_set_bytes(figure->item, figure->dtype) * (double)figure->sets;
-  const double working = program->stream_bytes ? held + (double)program->stream_bytes : held;
-  for (size_t k = 0; k < 2; ++k) {
-    const bench_layers *layers = &program->kinds[k];
-    if (layers->layer_count > 0) {
-      const bench_traffic traffic = layers->is_updated ? BENCH_UPDATE : BENCH_READ;
-      const double rate = quire_bench_probe_bandwidth(&state->probe, traffic, working);
-      microseconds += rate > 0 ? (double)layers->layer_count * layers->bytes / rate / 1000 : 0;
-    }
-  }
-  const double peak = quire_bench_probe_arithmetic(&state->probe);
-  figure->memory_limit = microseconds;
-  figure->arithmetic_limit = peak > 0 ? figure->flops / peak / 1000 : 0;
-}
-
-static double limit_of(const bench_figure *figure) {
-  return figure->memory_limit > figure->arithmetic_limit ? figure->memory_limit
-                                                         : figure->arithmetic_limit;
-}
-
-static void print_head(const bench_state *state) {
-  printf("quire %s, %s, %s, %zu threads, 2 MiB pages: %s\n\n", quire_version(), state->facts.model,
-         state->facts.isa, state->facts.threads, quire_bench_memory_pages());
-  printf("%-8s %-28s %-5s %-5s %10s %10s .. %-10s %10s %7s %8s %10s %6s\n", "workload", "case",
-         "type", "", "median us", "p10", "p90", "min", "GB/s", "GFLOP/s", "limit us", "share");
-}
-
-static void print_figure(const bench_figure *figure) {
-  const bench_times *times = &figure->times;
-  printf("%-8s %-28s %-5s %-5s %10.1f %10.1f .. %-10.1f %10.1f %7.1f %8.1f %10.1f %5.0f%%%s\n",
-         figure->item->workload, figure->item->name, figure->dtype,
-         figure->is_cold ? "cold" : "warm", times->median, times->low, times->high, times->least,
-         figure->bytes / times->median / 1000, figure->flops / times->median / 1000,
-         limit_of(figure), 100 * limit_of(figure) / times->median,
-         times->others > 0.1 ? "  busy" : "");
-  (void)fflush(stdout);
-}
-
-static json_t *figure_json(const bench_state *state, const bench_figure *figure) {
-  const bench_times *times = &figure->times;
-  return json_pack(
-      "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:f, s:f, s:f, s:f, s:I, s:f, s:f, s:f, s:f, "
-      "s:f, "
-      "s:f}",
-      "workload", figure->item->workload, "case", figure->item->name, "model", figure->item->model,
-      "dtype", figure->dtype, "precision",
-      figure->item->precision == QUIRE_PRECISION_FAST ? "fast" : "exact", "mode",
-      figure->is_cold ? "cold" : "warm", "isa", state->facts.isa, "threads",
-      (json_int_t)state->facts.threads, "sets", (json_int_t)figure->sets, "median_us",
-      times->median, "p10_us", times->low, "p90_us", times->high, "min_us", times->least, "samples",
-      (json_int_t)times->samples, "other_cpu", times->others, "bytes", figure->bytes, "flops",
-      figure->flops, "memory_limit_us", figure->memory_limit, "arithmetic_limit_us",
-      figure->arithmetic_limit, "share", limit_of(figure) / times->median);
-}
-
-static quire_status measure(bench_state *state, bench_figure *figure, quire_error *error) {
-  char label[160];
-  bench_program program;
-  (void)snprintf(label, sizeof label, "%s %s %s", figure->item->name, figure->dtype,
-                 figure->is_cold ? "cold" : "warm");
-  quire_bench_progress(label, 0);
-  quire_status status = quire_bench_program_make(&state->session, figure->item, figure->dtype,
-                                                 figure->sets, &program, error);
-  if (status != QUIRE_OK) {
-    quire_bench_progress(NULL, 0);
-    return status;
-  }
-  figure->bytes = quire_bench_program_bytes(&program);
-  figure->flops = quire_bench_program_flops(&program);
-  find_limits(state, &program, figure);
-  status = quire_bench_measure(run_program, &program, &state->budget, label, &figure->times, error);
-  find_limits(state, &program, figure); /* again: the better of both sides counts */
-  quire_bench_program_release(&program);
-  if (status == QUIRE_OK && state->results) {
-    if (json_array_append_new(state->results, figure_json(state, figure)) != 0) {
-      status = quire_failure_set(error, QUIRE_OUT_OF_MEMORY, "no memory for the results");
-    }
-  } else if (status == QUIRE_OK) {
-    print_figure(figure);
-  }
-  return status;
-}
-
-/* ---- figures of a WebGPU device ---- */
-
-static void print_gpu_head(const bench_state *state) {
-  printf("quire %s, %s\n\n", quire_version(), state->facts.model);
-  printf("%-28s %-5s %-28s %10s %10s .. %-10s %8s %8s %9s %6s %9s\n", "case", "type", "variant",
-         "median us", "p10", "p90", "GB/s", "GFLOP/s", "read us", "share", "record us");
-}
-
-static void print_gpu_figure(const bench_gpu_figure *figure) {
-  const bench_times *times = &figure->times;
-  printf("%-28s %-5s %-28s %10.2f %10.2f .. %-10.2f %8.1f %8.0f %9.2f %5.0f%% %9.2f\n",
-         figure->item->name, figure->dtype, figure->variant, times->median, times->low, times->high,
-         figure->bytes / times->median / 1000, figure->flops / times->median / 1000,
-         figure->memory_limit, 100 * figure->memory_limit / times->median, figure->record);
-  (void)fflush(stdout);
-}
-
-static json_t *gpu_figure_json(const bench_state *state, const bench_gpu_figure *figure) {
-  const bench_times *times = &figure->times;
-  return json_pack(
-      "{s:s, s:s, s:s, s:s, s:s, s:s, s:b, s:b, s:I, s:I, s:f, s:f, s:f, s:f, s:I, s:f, s:f, s:f, "
-      "s:f}",
-      "workload", figure->item->workload, "case", figure->item->name, "model", figure->item->model,
-      "dtype", figure->dtype, "device", "webgpu", "variant", figure->variant, "subgroups",
-      !state->options->no_subgroups, "trusted_shaders", state->options->trusted_shaders, "sets",
-      (json_int_t)figure->sets, "calls_per_pass",
-      (json_int_t)figure->sets * (json_int_t)figure->repeat, "median_us", times->median, "p10_us",
-      times->low, "p90_us", times->high, "min_us", times->least, "samples",
-      (json_int_t)times->samples, "record_us", figure->record, "bytes", figure->bytes, "flops",
-      figure->flops, "memory_limit_us", figure->memory_limit);
-}
-
-static quire_status measure_gpu(bench_state *state, const bench_case *item, const char *dtype,
-                                quire_error *error) {
-  bench_gpu_figure figure;
-  const quire_status status = quire_bench_gpu_measure(&state->gpu, item, dtype, &figure, error);
-  if (status == QUIRE_UNSUPPORTED || status == QUIRE_LIMIT) {
-    (void)fprintf(stderr, "%-28s %-5s %s\n", item->name, dtype, error->message);
-    return QUIRE_OK;
-  }
-  if (status == QUIRE_OK && state->results) {
-    return json_array_append_new(state->results, gpu_figure_json(state, &figure)) == 0
-               ? QUIRE_OK
-               : quire_failure_set(error, QUIRE_OUT_OF_MEMORY, "no memory for the results");
-  }
-  if (status == QUIRE_OK) {
-    print_gpu_figure(&figure);
-  }
-  return status;
-}
-
-static void print_gpu_end(const bench_state *state) {
-  if (!state->results) {
-    printf("\nlimit: a kernel that only reads, %.1f GB/s (best of a few passes)\n",
-           state->gpu.read_gigabytes);
-    return;
-  }
-  json_t *root =
-      json_pack("{s:s, s:s, s:f, s:O}", "version", quire_version(), "model", state->facts.model,
-                "read_gigabytes", state->gpu.read_gigabytes, "measurements", state->results);
-  if (root) {
-    (void)json_dumpf(root, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
-    printf("\n");
-  }
-  json_decref(root);
-}
-
-/* Sets that exceed the last cache four times; 0 if the warm figure does already, or is a stack. */
-static size_t cold_sets(const bench_state *state, const bench_case *item, const char *dtype) {
-  const double cache = state->facts.l3_bytes > 0 ? (double)state->facts.l3_bytes : 33554432;
-  const double bytes = quire_bench_case_set_bytes(item, dtype);
-  if (item->stream_mib > 0 || bytes * (double)item->states >= 4 * cache) {
-    return 0;
-  }
-  const double sets = 4 * cache / bytes + 1;
-  return sets < 2 ? 2 : (sets > MOST_SETS ? MOST_SETS : (size_t)sets);
-}
-
 static int is_wanted(const bench_options *options, const char *dtype) {
   for (size_t i = 0; i < options->dtypes.count; ++i) {
     if (!strcmp(options->dtypes.items[i], dtype)) {
@@ -309,63 +106,14 @@ static int is_wanted(const bench_options *options, const char *dtype) {
 }
 
 static quire_status measure_case(bench_state *state, const bench_case *item, quire_error *error) {
-  const char *mode = state->options->mode ? state->options->mode : "both";
   quire_status status = QUIRE_OK;
   for (size_t i = 0; i < item->dtype_count && status == QUIRE_OK; ++i) {
-    const char *dtype = item->dtypes[i];
-    const size_t cold = cold_sets(state, item, dtype);
-    if (!is_wanted(state->options, dtype)) {
-      continue;
-    }
-    if (state->is_gpu) {
-      status = measure_gpu(state, item, dtype, error);
-      continue;
-    }
-    bench_figure figure = {.item = item, .dtype = dtype, .sets = (size_t)item->states};
-    if (strcmp(mode, "cold") != 0 || cold == 0) {
-      status = measure(state, &figure, error);
-    }
-    if (status == QUIRE_OK && cold > 0 && strcmp(mode, "warm") != 0) {
-      figure.is_cold = 1;
-      figure.sets = cold;
-      status = measure(state, &figure, error);
+    if (is_wanted(state->options, item->dtypes[i])) {
+      status = (state->is_gpu ? quire_bench_gpu_row : quire_bench_cpu_rows)(state, item,
+                                                                            item->dtypes[i], error);
     }
   }
   return status;
-}
-
-static json_t *limits_json(const bench_probe *probe) {
-  json_t *list = json_array();
-  for (size_t i = 0; i < probe->known_count; ++i) {
-    (void)json_array_append_new(
-        list, json_pack("{s:s, s:I, s:f}", "traffic",
-                        probe->known[i].traffic == BENCH_READ ? "read" : "update", "bytes",
-                        (json_int_t)probe->known[i].bytes, "gigabytes", probe->known[i].gigabytes));
-  }
-  return json_pack("{s:s, s:f, s:o}", "isa", probe->kernels->isa, "gigaflops", probe->gigaflops,
-                   "bandwidth", list);
-}
-
-static void print_json(bench_state *state) {
-  json_t *root = json_pack("{s:s, s:s, s:s, s:I, s:s, s:o, s:O}", "version", quire_version(),
-                           "model", state->facts.model, "isa", state->facts.isa, "threads",
-                           (json_int_t)state->facts.threads, "pages", quire_bench_memory_pages(),
-                           "limits", limits_json(&state->probe), "measurements", state->results);
-  if (root) {
-    (void)json_dumpf(root, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
-    printf("\n");
-  }
-  json_decref(root);
-}
-
-static void print_limits(const bench_probe *probe) {
-  printf("\nlimits by the tool's own probes (best of 0.1 s, %s loops): %.0f GFLOP/s",
-         probe->kernels->isa, probe->gigaflops);
-  for (size_t i = 0; i < probe->known_count; ++i) {
-    printf(", %s %zu MiB %.1f GB/s", probe->known[i].traffic == BENCH_READ ? "read" : "read+write",
-           probe->known[i].bytes >> 20, probe->known[i].gigabytes);
-  }
-  printf("\n");
 }
 
 static quire_status load_cases(bench_state *state, const char *path, quire_error *error) {
@@ -406,7 +154,7 @@ static quire_status measure_cases(bench_state *state, const quire_text_list *wor
       printf("%-8s %-28s %s\n", item->workload, item->name, item->model);
     } else {
       if (picked == 0 && !state->results) {
-        (state->is_gpu ? print_gpu_head : print_head)(state);
+        (state->is_gpu ? quire_bench_gpu_head : quire_bench_cpu_head)(state);
       }
       const quire_status status = measure_case(state, item, error);
       if (status != QUIRE_OK) {
@@ -419,69 +167,6 @@ static quire_status measure_cases(bench_state *state, const quire_text_list *wor
              ? QUIRE_OK
              : quire_failure_set(error, QUIRE_NOT_FOUND,
                                  "no case is called \"%.64s\"; --list names them", words->items[0]);
-}
-
-/* ---- case files ---- */
-
-static quire_status measure_stored(bench_state *state, const char *path,
-                                   const quire_call_options *options, quire_error *error) {
-  bench_times times;
-  const char *op = NULL;
-  const quire_status status =
-      quire_bench_stored(&state->session, path, options, &state->budget, &op, &times, error);
-  if (status != QUIRE_OK || !state->results) {
-    if (status == QUIRE_OK) {
-      printf("%-32s %10.1f %10.1f .. %-10.1f %10.1f  %s\n", op, times.median, times.low, times.high,
-             times.least, path);
-      (void)fflush(stdout);
-    }
-    return status;
-  }
-  json_t *row =
-      json_pack("{s:s, s:s, s:s, s:I, s:f, s:f, s:f, s:f, s:I, s:f}", "case", path, "operator", op,
-                "isa", state->facts.isa, "threads", (json_int_t)state->facts.threads, "median_us",
-                times.median, "p10_us", times.low, "p90_us", times.high, "min_us", times.least,
-                "samples", (json_int_t)times.samples, "other_cpu", times.others);
-  return row && json_array_append_new(state->results, row) == 0
-             ? QUIRE_OK
-             : quire_failure_set(error, QUIRE_OUT_OF_MEMORY, "no memory for the results");
-}
-
-static int has_stored(const quire_text_list *words) {
-  for (size_t i = 0; i < words->count; ++i) {
-    if (quire_bench_is_stored(words->items[i])) {
-      return 1;
-    }
-  }
-  return 0;
-}
-
-/* All words are such files, or none is. */
-static quire_status check_files(const quire_text_list *words, quire_error *error) {
-  for (size_t i = 0; i < words->count; ++i) {
-    if (!quire_bench_is_stored(words->items[i])) {
-      return quire_failure_set(error, QUIRE_BAD_REQUEST,
-                               "\"%.64s\" is no case file, and there are such beside it",
-                               words->items[i]);
-    }
-  }
-  return QUIRE_OK;
-}
-
-static quire_status measure_files(bench_state *state, const quire_text_list *words,
-                                  const quire_call_options *options, const char **where,
-                                  quire_error *error) {
-  quire_status status = check_files(words, error);
-  if (status == QUIRE_OK && !state->results) {
-    printf("quire %s, %s, %s, %zu threads\n\n%-32s %10s %10s .. %-10s %10s  %s\n", quire_version(),
-           state->facts.model, state->facts.isa, state->facts.threads, "operator", "median us",
-           "p10", "p90", "min", "case");
-  }
-  for (size_t i = 0; i < words->count && status == QUIRE_OK; ++i) {
-    *where = words->items[i];
-    status = measure_stored(state, words->items[i], options, error);
-  }
-  return status;
 }
 
 /* A positional that is a file takes the place of --cases. */
@@ -497,16 +182,6 @@ static const char *take_file(quire_text_list *words, const char *cases) {
   return cases;
 }
 
-static void finish(bench_state *state) {
-  if (state->is_gpu) {
-    print_gpu_end(state);
-  } else if (state->results) {
-    print_json(state);
-  } else {
-    print_limits(&state->probe);
-  }
-}
-
 /* *where becomes the file that a failure is about. */
 static quire_status bench(const bench_options *options, quire_text_list *words, const char **where,
                           quire_error *error) {
@@ -516,6 +191,7 @@ static quire_status bench(const bench_options *options, quire_text_list *words, 
                                            .default_limits = options->default_limits,
                                            .trusted_shaders = options->trusted_shaders,
                                            .kept_bindings = MOST_KEPT,
+                                           .tuning = options->tuning,
                                            .threads = options->threads,
                                            .isa = options->isa};
   bench_state state = {
@@ -539,11 +215,15 @@ static quire_status bench(const bench_options *options, quire_text_list *words, 
     state.gpu = (bench_gpu){.session = &state.session, .seconds = state.budget.seconds};
     quire_bench_probe_open(state.facts.isa, state.facts.threads, &state.probe);
     state.results = options->is_json ? json_array() : NULL;
-    const int are_files = has_stored(words);
-    status = are_files ? measure_files(&state, words, &call_options, where, error)
+    const int are_files = quire_bench_has_files(words);
+    status = are_files ? quire_bench_files(&state, words, &call_options, where, error)
                        : measure_cases(&state, words, error);
     if (status == QUIRE_OK && !options->is_list && (!are_files || options->is_json)) {
-      finish(&state);
+      if (state.is_gpu) {
+        quire_bench_gpu_end(&state);
+      } else {
+        quire_bench_cpu_end(&state);
+      }
     }
   }
   json_decref(state.results);

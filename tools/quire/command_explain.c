@@ -7,7 +7,6 @@
 #include "failure.h"
 
 typedef struct explain_options {
-  quire_described_options described;
   const char *format, *pass;
   int check_only, is_wgsl;
 } explain_options;
@@ -15,16 +14,6 @@ typedef struct explain_options {
 #define AT(member) offsetof(explain_options, member)
 
 static const quire_option explain_table[] = {
-    {.name = "--request",
-     .kind = QUIRE_OPTION_TEXT,
-     .offset = AT(described.request),
-     .value_name = "FILE",
-     .help = "the request in JSON, by manifest keys; - is standard input"},
-    {.name = "--case",
-     .kind = QUIRE_OPTION_TEXT,
-     .offset = AT(described.case_path),
-     .value_name = "FILE",
-     .help = "the call of this case file, on --device"},
     {.name = "--check-only",
      .kind = QUIRE_OPTION_FLAG,
      .offset = AT(check_only),
@@ -34,11 +23,6 @@ static const quire_option explain_table[] = {
      .offset = AT(format),
      .choices = "text|json",
      .help = "form of the explanation (default text)"},
-    {.name = "--limits",
-     .kind = QUIRE_OPTION_TEXT,
-     .offset = AT(described.limits),
-     .value_name = "FILE",
-     .help = "JSON with limits and features to lay over the request's"},
     {.name = "--pass",
      .kind = QUIRE_OPTION_TEXT,
      .offset = AT(pass),
@@ -48,11 +32,6 @@ static const quire_option explain_table[] = {
      .kind = QUIRE_OPTION_FLAG,
      .offset = AT(is_wgsl),
      .help = "print the shader of a pass instead, as quire render does"},
-    {.name = "--package",
-     .kind = QUIRE_OPTION_TEXT,
-     .offset = AT(described.package),
-     .value_name = "DIR",
-     .help = "root of a manifest file's templates (default its folder)"},
 };
 
 /* The explanation as it is printed. */
@@ -112,8 +91,8 @@ static quire_status print_count(void *user, const quire_operator *op) {
 
 static int run(void *const *values, const quire_text_list *positional) {
   const explain_options *options = values[0];
-  const quire_call_options *call_options = values[1];
-  const quire_described_options *described = &options->described;
+  const quire_described_options *described = values[1];
+  const quire_call_options *call_options = values[2];
   quire_error error;
   const int modes =
       (described->request ? 1 : 0) + (described->case_path ? 1 : 0) + (options->check_only ? 1 : 0);
@@ -157,6 +136,8 @@ const quire_command quire_command_explain = {
         "unreadable file, a manifest that does not load, a malformed request\n",
     .groups = {{explain_table, sizeof explain_table / sizeof *explain_table,
                 sizeof(explain_options)},
+               {quire_described_option_table, QUIRE_DESCRIBED_OPTION_COUNT,
+                sizeof(quire_described_options)},
                {quire_call_option_table, QUIRE_CALL_OPTION_COUNT, sizeof(quire_call_options)}},
     .positional_minimum = 0,
     .positional_maximum = 1,

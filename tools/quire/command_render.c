@@ -6,38 +6,17 @@
 #include "failure.h"
 
 typedef struct render_options {
-  quire_described_options described;
   const char *pass;
 } render_options;
 
 #define AT(member) offsetof(render_options, member)
 
 static const quire_option render_table[] = {
-    {.name = "--request",
-     .kind = QUIRE_OPTION_TEXT,
-     .offset = AT(described.request),
-     .value_name = "FILE",
-     .help = "the request in JSON, by manifest keys; - is standard input"},
-    {.name = "--case",
-     .kind = QUIRE_OPTION_TEXT,
-     .offset = AT(described.case_path),
-     .value_name = "FILE",
-     .help = "the call of this case file"},
     {.name = "--pass",
      .kind = QUIRE_OPTION_TEXT,
      .offset = AT(pass),
      .value_name = "PASS",
      .help = "id of the pass, or its number from 0 (default all)"},
-    {.name = "--limits",
-     .kind = QUIRE_OPTION_TEXT,
-     .offset = AT(described.limits),
-     .value_name = "FILE",
-     .help = "JSON with limits and features to lay over the device's"},
-    {.name = "--package",
-     .kind = QUIRE_OPTION_TEXT,
-     .offset = AT(described.package),
-     .value_name = "DIR",
-     .help = "root of a manifest file's templates (default its folder)"},
 };
 
 static quire_status render_json(void *user, const quire_operator *op, const char *text,
@@ -55,8 +34,8 @@ static quire_status render_call(void *user, const quire_operator *op, quire_devi
 
 static int run(void *const *values, const quire_text_list *positional) {
   render_options *options = values[0];
-  quire_call_options *call_options = values[1];
-  const quire_described_options *described = &options->described;
+  const quire_described_options *described = values[1];
+  quire_call_options *call_options = values[2];
   quire_error error;
   const int modes = (described->request ? 1 : 0) + (described->case_path ? 1 : 0);
   if (quire_described_check(positional, described, call_options, modes,
@@ -89,6 +68,8 @@ const quire_command quire_command_render = {
         "\n"
         "exit status: 0 printed; 2 refused, a fault of a template, wrong usage\n",
     .groups = {{render_table, sizeof render_table / sizeof *render_table, sizeof(render_options)},
+               {quire_described_option_table, QUIRE_DESCRIBED_OPTION_COUNT,
+                sizeof(quire_described_options)},
                {quire_call_option_table, QUIRE_CALL_OPTION_COUNT, sizeof(quire_call_options)}},
     .positional_minimum = 0,
     .positional_maximum = 1,

@@ -9,6 +9,7 @@ extern const quire_command quire_command_check;
 extern const quire_command quire_command_explain;
 extern const quire_command quire_command_render;
 extern const quire_command quire_command_lint;
+extern const quire_command quire_command_tune;
 extern const quire_command quire_command_ops;
 extern const quire_command quire_command_devices;
 extern const quire_command quire_command_version;

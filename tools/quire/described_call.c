@@ -8,6 +8,31 @@
 
 enum { LONGEST_REQUEST = 64 * 1024 * 1024 };
 
+#define AT(member) offsetof(quire_described_options, member)
+
+const quire_option quire_described_option_table[QUIRE_DESCRIBED_OPTION_COUNT] = {
+    {.name = "--request",
+     .kind = QUIRE_OPTION_TEXT,
+     .offset = AT(request),
+     .value_name = "FILE",
+     .help = "the request in JSON, by manifest keys; - is standard input"},
+    {.name = "--case",
+     .kind = QUIRE_OPTION_TEXT,
+     .offset = AT(case_path),
+     .value_name = "FILE",
+     .help = "the call of this case file, on --device"},
+    {.name = "--limits",
+     .kind = QUIRE_OPTION_TEXT,
+     .offset = AT(limits),
+     .value_name = "FILE",
+     .help = "JSON with limits and features to lay over the device's"},
+    {.name = "--package",
+     .kind = QUIRE_OPTION_TEXT,
+     .offset = AT(package),
+     .value_name = "DIR",
+     .help = "root of a manifest file's templates (default its folder)"},
+};
+
 /* With limits the request is parsed, changed and printed again; without, it goes as it is. */
 static quire_status run_text(const quire_operator *op, const quire_limits_file *limits,
                              const char *text, size_t length, const quire_described_action *action,
@@ -95,10 +120,10 @@ quire_status quire_described_check(const quire_text_list *positional,
                                    const quire_described_options *options,
                                    const quire_call_options *call_options, int modes,
                                    const char *wanted, quire_error *error) {
-  const int has_call_options = call_options->device || call_options->op || call_options->variant ||
-                               call_options->isa || call_options->threads ||
-                               call_options->is_strict || call_options->attributes.count ||
-                               call_options->dtypes.count || call_options->outputs.count;
+  const int has_call_options =
+      call_options->device || call_options->op || call_options->variant || call_options->isa ||
+      call_options->threads || call_options->is_strict || call_options->tuning ||
+      call_options->attributes.count || call_options->dtypes.count || call_options->outputs.count;
   if (modes != 1) {
     return quire_failure_set(error, QUIRE_BAD_REQUEST, "%s", wanted);
   }

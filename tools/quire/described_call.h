@@ -13,6 +13,10 @@ typedef struct quire_described_options {
   const char *package;   /* folder of a manifest file's templates; NULL: the manifest's */
 } quire_described_options;
 
+/* Their table; the group writes to a quire_described_options. */
+enum { QUIRE_DESCRIBED_OPTION_COUNT = 4 };
+extern const quire_option quire_described_option_table[QUIRE_DESCRIBED_OPTION_COUNT];
+
 /* What is done with the call. */
 typedef struct quire_described_action {
   void *user;

@@ -8,8 +8,9 @@
 
 static const quire_command *const commands[] = {
     &quire_command_run,           &quire_command_check,   &quire_command_explain,
-    &quire_command_render,        &quire_command_lint,    &quire_command_ops,
-    &quire_command_devices,       &quire_command_version, &quire_command_bench_plan,
+    &quire_command_render,        &quire_command_tune,    &quire_command_lint,
+    &quire_command_ops,           &quire_command_devices, &quire_command_version,
+    &quire_command_bench_plan,
 #ifdef QUIRE_WITH_SERVING
     &quire_command_bench_serving,
 #endif

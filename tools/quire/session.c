@@ -5,6 +5,7 @@
 #include "failure.h"
 #include "package.h"
 #include "quire/webgpu.h"
+#include "tune_file.h"
 #include "webgpu_source.h"
 
 enum { LONGEST_MANIFEST = 64 * 1024 * 1024 };
@@ -53,8 +54,16 @@ quire_status quire_session_open_device(quire_session *session, const quire_call_
   quire_webgpu_options webgpu;
   set_webgpu(options, &webgpu);
   device_options.webgpu = &webgpu;
-  return quire_device_open(session->context, options->device ? options->device : "cpu",
-                           &device_options, &session->device, error);
+  quire_file_bytes tuning;
+  quire_status status = tune_file_read(options->tuning, &tuning, error);
+  if (status == QUIRE_OK) {
+    device_options.tuning = (const char *)tuning.data;
+    device_options.tuning_length = tuning.size;
+    status = quire_device_open(session->context, options->device ? options->device : "cpu",
+                               &device_options, &session->device, error);
+    quire_file_release(&tuning);
+  }
+  return status;
 }
 
 void quire_session_close(quire_session *session) {
