@@ -62,8 +62,10 @@ void quire_webgpu_drop_buffer(quire_webgpu *gpu, WGPUBuffer buffer) {
 
 quire_status quire_webgpu_make_uniform(quire_webgpu *gpu, const void *data, uint64_t bytes,
                                        WGPUBuffer *buffer, quire_error *error) {
-  QUIRE_TRY(quire_webgpu_make_buffer(gpu, bytes, WGPUBufferUsage_Uniform | WGPUBufferUsage_CopyDst,
-                                     "uniforms", buffer, error));
+  /* CopySrc: tests look at what shaders get. */
+  const WGPUBufferUsage usage =
+      WGPUBufferUsage_Uniform | WGPUBufferUsage_CopyDst | WGPUBufferUsage_CopySrc;
+  QUIRE_TRY(quire_webgpu_make_buffer(gpu, bytes, usage, "uniforms", buffer, error));
   /* Ordered before everything that is submitted from now on, an encoder of the caller's too. */
   quire_webgpu_scope_begin(gpu);
   gpu->procs.QueueWriteBuffer(gpu->queue, *buffer, 0, data, (size_t)bytes);
