@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """onnxruntime-genai's engine for continuous batching on the CPU, through Quire's provider.
 
-    QUIRE_ONNXRUNTIME_LIBRARY=libquire_onnxruntime.so python genai_engine.py [FOLDER] [--without-quire]
+    python genai_engine.py [FOLDER] [--without-quire]
 
-Needs numpy, onnx and onnxruntime-genai 0.18. The script builds a small model with paged caches (random weights; two
+Needs numpy, onnx, onnxruntime-genai 0.18, and the package quire-attn, or the provider's library alone, named by
+QUIRE_ONNXRUNTIME_LIBRARY. The script builds a small model with paged caches (random weights; two
 layers of PagedAttention between nodes of the runtime's own), writes it to FOLDER with the configuration that names
 the provider, gives the engine several requests at once, and compares every token with a dense computation in NumPy.
 
@@ -221,15 +222,24 @@ def run(folder: Path, provider: bool) -> None:
     print("every token equals the dense reference")
 
 
+def register_provider() -> None:
+    """With the Python package two lines do; without it the library has to be named."""
+    if "QUIRE_ONNXRUNTIME_LIBRARY" in os.environ:
+        library = os.path.abspath(os.environ["QUIRE_ONNXRUNTIME_LIBRARY"])
+        og.register_execution_provider_library("quire", library)
+    else:
+        import quire.onnxruntime
+
+        quire.onnxruntime.register_genai()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", nargs="?", type=Path, help="where the model goes; a temporary one by default")
     parser.add_argument("--without-quire", action="store_true", help="leave the provider away, and see the refusal")
     options = parser.parse_args()
     if not options.without_quire:
-        # With the Python package: quire.onnxruntime.register_genai()
-        library = os.path.abspath(os.environ["QUIRE_ONNXRUNTIME_LIBRARY"])
-        og.register_execution_provider_library("quire", library)
+        register_provider()
     if options.folder is not None:
         options.folder.mkdir(parents=True, exist_ok=True)
         run(options.folder, not options.without_quire)

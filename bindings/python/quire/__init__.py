@@ -5,7 +5,8 @@ with `__dlpack__` or a buffer. Nothing is copied on the way in or out, and Pytho
 released while the library computes.
 """
 
-from quire._tensor import Buffer
+from quire.batch import Batch, Step
+from quire.buffer import Buffer
 from quire.calls import (
     causal_conv,
     linear_attention,
@@ -13,6 +14,7 @@ from quire.calls import (
     merge_attention,
     paged_attention,
     paged_decode,
+    shared_prefix_attention,
 )
 from quire.device import (
     Adapter,
@@ -53,7 +55,6 @@ from quire.errors import (
 )
 from quire.plan import BoundCall, Explanation, Form, Plan, explain, render
 from quire.serving import (
-    Batch,
     BlockPool,
     Cache,
     CacheStatistics,
@@ -61,8 +62,6 @@ from quire.serving import (
     PoolStatistics,
     Sequence,
     StatePool,
-    Step,
-    shared_prefix_attention,
 )
 
 __version__ = version()

@@ -78,6 +78,18 @@ def _c_text(value: str) -> Any:
     return ffi.new("char[]", raw)
 
 
+def c_integer(name: str, value: int, unsigned: bool = False) -> int:
+    """An integer that fits its C member, or BadRequest."""
+    low, high = (0, 2**64) if unsigned else (-(2**63), 2**63)
+    try:
+        number = value.__index__()
+    except AttributeError:
+        raise BadRequest(f"{name}: {value!r} is no integer") from None
+    if not low <= number < high:
+        raise BadRequest(f"{name}: {number} does not fit 64 bits")
+    return number
+
+
 # ---- lifetime ----
 
 # A forked child has no threads of a pool and must never wait for them: what its parent made is

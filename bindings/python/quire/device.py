@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from quire._native import c_text, check, ffi, generation, lib, new_error, owned, text
-from quire._tensor import Buffer, dtype_name, shape_of, view
+from quire._tensor import dtype_name, shape_of, view
+from quire.buffer import Buffer
 from quire.errors import BadManifest, BadRequest, NotFound
 
 _lock = threading.Lock()

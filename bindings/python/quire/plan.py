@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from quire import _tensor
+from quire._dlpack import library_of
 from quire._native import c_text, check, exception, ffi, generation, lib, new_error, owned, text
+from quire.buffer import output_maker
 from quire.device import Device, Operator, Workspace, default_device, operator_named
 from quire.errors import BadPresence, BadRequest, Error
 
@@ -283,7 +285,8 @@ class BoundCall:
         for name in tensors:
             if name not in known:
                 raise BadRequest(f"{name}: {operator.name} has no such tensor", subject=name)
-        like = next((value for value in tensors.values() if value is not None), None)
+        first = next((value for value in tensors.values() if value is not None), None)
+        make = output_maker(self.plan.device, library_of(first))
         written = {
             slot.alias
             for slot in operator.slots
@@ -291,7 +294,7 @@ class BoundCall:
         }
         inputs = {slot.name for slot in operator.slots if not slot.is_output}
         forms = self.plan.forms
-        records, put = ffi.buffer(self._tensors), _tensor.put_for(self.plan.device)
+        place = _tensor.place_for(self.plan.device, held=True)
         for index, slot in enumerate(operator.slots):
             if slot.is_output and slot.name in inputs:
                 continue  # both sides have one name: in place
@@ -300,22 +303,14 @@ class BoundCall:
                 if not slot.is_output or slot.alias >= 0 or slot.name not in forms:
                     continue
                 form = forms[slot.name]
-                value = _tensor.empty(
-                    form.shape or (),
-                    _tensor.dtype_number(form.dtype),
-                    like,
-                    self.plan.device,
-                    self.plan.slot_bytes(slot.name),
-                )
+                dtype = _tensor.dtype_number(form.dtype)
+                value = make(form.shape or (), dtype, self.plan.slot_bytes(slot.name))
             elif slot.name not in forms:
                 raise BadPresence(f"{slot.name}: the plan was made without it", subject=slot.name)
             writes = slot.is_output or index in written
             self._keep.append(value)
-            self._keep.append(
-                put(
-                    records, index * _tensor.TENSOR_SIZE, slot.name, value, writes, self.plan.device
-                )
-            )
+            placed = place(slot.name, value, writes, self.plan.device)
+            self._keep.append(_tensor.write(self._tensors + index, placed))
             if slot.is_output:
                 self.outputs[slot.name] = value
 

@@ -11,16 +11,17 @@ import os
 import threading
 from collections.abc import Iterable
 from collections.abc import Sequence as SequenceOf
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from quire import _tensor
+from quire._call import Tensor
 from quire._native import (
+    c_integer,
     c_text,
     check,
-    exception,
     ffi,
     generation,
     lib,
@@ -28,9 +29,9 @@ from quire._native import (
     owned,
     serving_library,
 )
-from quire.calls import Tensor, asked, paged_attention_call
+from quire.batch import Batch, Step, build_batch, entries_of, steps_of
 from quire.device import Device, default_device
-from quire.errors import BadRequest, Unsupported
+from quire.errors import BadRequest
 
 
 @dataclass(frozen=True)
@@ -90,19 +91,6 @@ class SequenceFacts:
     state: int
 
 
-@dataclass(frozen=True)
-class Step:
-    """What one sequence does in a batch; (sequence, new_tokens) may stand for it."""
-
-    sequence: Sequence
-    new_tokens: int
-    draft_tokens: int = 0
-    keep_state: bool = False
-    """Commit may refuse every token: costs a state slot more."""
-    replay: bool = False
-    """The step writes no state; the accepted tokens are replayed before commit."""
-
-
 @dataclass
 class CacheTensor:
     """An array of the engine that a cache's numbers point into."""
@@ -115,38 +103,6 @@ class CacheTensor:
     block_axis: int = 0
     row_axis: int = 1
     """States: -1."""
-
-
-@dataclass
-class Batch:
-    """The arrays of a step, int32. B sequences, T rows, padding included."""
-
-    cumulative_sequence_length: np.ndarray
-    past_seqlens: np.ndarray
-    context_lengths: np.ndarray
-    positions: np.ndarray
-    block_tables: list[np.ndarray]
-    """By group: [B, columns]."""
-    slot_mappings: list[np.ndarray]
-    """By group: [T]."""
-    prefix_tables: list[np.ndarray]
-    """By group: [1, prefix_tokens / P]; empty without a prefix."""
-    state_read: np.ndarray | None
-    state_write: np.ndarray | None
-    state_replay: np.ndarray | None
-    rows: int
-    sequences: int
-    steps: list[Step] = field(repr=False, default_factory=list)
-
-    @property
-    def block_table(self) -> np.ndarray:
-        """Of group 0."""
-        return self.block_tables[0]
-
-    @property
-    def slot_mapping(self) -> np.ndarray:
-        """Of group 0."""
-        return self.slot_mappings[0]
 
 
 Key = str | bytes | tuple[int, int, int, int] | None
@@ -187,18 +143,6 @@ def _tokens(tokens: Iterable[int] | Tensor) -> tuple[Any, np.ndarray]:
     return ffi.from_buffer("int32_t[]", narrow), narrow
 
 
-def _number(name: str, value: int, unsigned: bool = False) -> int:
-    """An integer that fits its C member, or BadRequest."""
-    low, high = (0, 2**64) if unsigned else (-(2**63), 2**63)
-    try:
-        number = value.__index__()
-    except AttributeError:
-        raise BadRequest(f"{name}: {value!r} is no integer") from None
-    if not low <= number < high:
-        raise BadRequest(f"{name}: {number} does not fit 64 bits")
-    return number
-
-
 class Cache:
     """The books of an engine: block pools, sequences, prefix index, recurrent states.
 
@@ -221,19 +165,19 @@ class Cache:
         library.quire_cache_options_init(options)
         groups = ffi.new("quire_cache_group[]", max(len(pools), 1))
         for record, pool in zip(groups, pools, strict=False):
-            record.block_count = _number("block_count", pool.block_count)
-            record.block_size = _number("block_size", pool.block_size)
-            record.window = _number("window", pool.window)
+            record.block_count = c_integer("block_count", pool.block_count)
+            record.block_size = c_integer("block_size", pool.block_size)
+            record.window = c_integer("window", pool.window)
         options.groups, options.group_count = groups, len(pools)
-        options.sequence_limit = _number("sequence_limit", sequence_limit)
-        options.length_limit = _number("length_limit", length_limit)
-        options.rollback_tokens = _number("rollback_tokens", rollback_tokens)
+        options.sequence_limit = c_integer("sequence_limit", sequence_limit)
+        options.length_limit = c_integer("length_limit", length_limit)
+        options.rollback_tokens = c_integer("rollback_tokens", rollback_tokens)
         if states is not None:
-            options.state_slots = _number("slots", states.slots)
-            options.state_window = _number("window", states.window)
-            options.checkpoint_tokens = _number("checkpoint_tokens", states.checkpoint_tokens)
+            options.state_slots = c_integer("slots", states.slots)
+            options.state_window = c_integer("window", states.window)
+            options.checkpoint_tokens = c_integer("checkpoint_tokens", states.checkpoint_tokens)
         seed = int.from_bytes(os.urandom(8), "little") if hash_seed is None else hash_seed
-        options.hash_seed = _number("hash_seed", seed, unsigned=True)
+        options.hash_seed = c_integer("hash_seed", seed, unsigned=True)
         made, error = ffi.new("quire_cache **"), new_error()
         check(library.quire_cache_create(options, made, error), error)
         self._handle: Any = owned(made[0], library.quire_cache_release)
@@ -346,91 +290,21 @@ class Cache:
         many as are needed. padding_block: what padding sequences have in the table.
         """
         with self._lock:
-            return self._build(
-                _steps(steps), padded_rows, padded_sequences, prefix_tokens, columns, padding_block
+            return build_batch(
+                self,
+                steps_of(steps),
+                padded_rows=padded_rows,
+                padded_sequences=padded_sequences,
+                prefix_tokens=prefix_tokens,
+                columns=columns,
+                padding_block=padding_block,
             )
-
-    def _build(
-        self,
-        steps: list[Step],
-        padded_rows: int,
-        padded_sequences: int,
-        prefix_tokens: int,
-        columns: int,
-        padding_block: int,
-    ) -> Batch:
-        entries = _entries(self, steps)
-        rows = padded_rows or sum(max(step.new_tokens, 0) for step in steps)
-        count = padded_sequences or len(steps)
-        for name, value in (("padded_rows", rows), ("padded_sequences", count),
-                            ("prefix_tokens", prefix_tokens), ("columns", columns)):  # fmt: skip
-            if not 0 <= _number(name, value) < 2**31:
-                raise BadRequest(f"{name}: {value} is not in 0 to {2**31 - 1}")
-        batch = ffi.new("quire_batch *")
-        lib.quire_batch_init(batch)
-        keep: list[Any] = []
-
-        def array(*shape: int) -> np.ndarray:
-            keep.append(np.full(shape, -1, np.int32))
-            return keep[-1]  # type: ignore[no-any-return]
-
-        def pointer(values: np.ndarray) -> Any:
-            keep.append(ffi.from_buffer("int32_t *", values))
-            return keep[-1]
-
-        batch.row_capacity, batch.sequence_capacity = rows, count
-        batch.padded_rows = _number("padded_rows", padded_rows)
-        batch.padded_sequences = _number("padded_sequences", padded_sequences)
-        batch.prefix_tokens = prefix_tokens
-        window = self.states.window if self.states else 0
-        arrays: dict[str, np.ndarray | None] = {
-            "cumulative_sequence_length": array(count + 1),
-            "past_seqlens": array(count),
-            "context_lengths": array(count),
-            "positions": array(rows),
-            "state_read": None,
-            "state_write": None,
-            "state_replay": None,
-        }
-        if self.states:
-            arrays["state_read"] = array(count)
-            arrays["state_write"] = array(count, window) if window else array(count)
-            arrays["state_replay"] = array(count)
-        for name, values in arrays.items():
-            if values is not None:
-                setattr(batch, name, pointer(values))
-        groups = ffi.new("quire_batch_group[]", max(len(self.pools), 1))
-        tables, slots, prefixes = [], [], []
-        for group, pool in enumerate(self.pools):
-            prefix = prefix_tokens // pool.block_size
-            needed = max([step.sequence.block_count(group) for step in steps], default=0) - prefix
-            table = array(count, columns or max(needed, 1))
-            slot, shared = array(rows), array(1, prefix)
-            groups[group].block_table, groups[group].columns = pointer(table), table.shape[1]
-            groups[group].slot_mapping = pointer(slot)
-            if prefix:
-                groups[group].prefix_table = pointer(shared)
-            groups[group].padding_block = padding_block
-            tables.append(table)
-            slots.append(slot)
-            prefixes.append(shared)
-        batch.groups, batch.group_count = groups, len(self.pools)
-        self.call(lib.quire_batch_build, entries, len(steps), batch)
-        return Batch(
-            block_tables=tables,
-            slot_mappings=slots,
-            prefix_tables=prefixes,
-            rows=int(batch.rows),
-            sequences=int(batch.sequences),
-            steps=steps,
-            **arrays,  # type: ignore[arg-type]
-        )
 
     def shared_prefix(self, steps: Iterable[Step | tuple[Sequence, int]]) -> int:
         """How many first tokens all these sequences share block by block."""
-        found = _steps(steps)
+        found = steps_of(steps)
         tokens = ffi.new("int64_t *")
-        self.call(lib.quire_cache_shared_prefix, _entries(self, found), len(found), tokens)
+        self.call(lib.quire_cache_shared_prefix, entries_of(self, found), len(found), tokens)
         return int(tokens[0])
 
     # ---- facts ----
@@ -448,7 +322,7 @@ class Cache:
 
     def pool_statistics(self, group: int = 0) -> PoolStatistics:
         found = ffi.new("quire_pool_statistics *")
-        self.call(lib.quire_cache_get_group, _number("group", group, unsigned=True), found)
+        self.call(lib.quire_cache_get_group, c_integer("group", group, unsigned=True), found)
         return _pool(found)
 
     def forget(self) -> None:
@@ -473,17 +347,17 @@ class Sequence:
 
     def append(self, count: int) -> None:
         """Makes room for `count` tokens more. OutOfMemory: wait, or free another sequence."""
-        self.cache.call(lib.quire_sequence_append, self.number, _number("count", count))
+        self.cache.call(lib.quire_sequence_append, self.number, c_integer("count", count))
 
     def reserve(self, count: int) -> None:
         """Promises blocks for `count` tokens beyond the present length; 0 withdraws it."""
-        self.cache.call(lib.quire_sequence_reserve, self.number, _number("count", count))
+        self.cache.call(lib.quire_sequence_reserve, self.number, c_integer("count", count))
 
     def commit(self, tokens: Iterable[int] | Tensor | int) -> None:
         """The first tokens of the last step have been computed, with these ids (or this many, whose
         ids are not known: they are never found by others). The rest of the step is taken off."""
         if isinstance(tokens, (int, np.integer)):
-            ids, count = ffi.NULL, _number("tokens", int(tokens))
+            ids, count = ffi.NULL, c_integer("tokens", int(tokens))
         else:
             ids, kept = _tokens(tokens)
             count = len(kept)
@@ -492,13 +366,15 @@ class Sequence:
     def truncate(self, length: int, *, copy: bool = False) -> None:
         """Shortens it. copy: it may end inside a shared block, which the next append copies."""
         flags = lib.QUIRE_TRUNCATE_COPY if copy else 0
-        self.cache.call(lib.quire_sequence_truncate, self.number, _number("length", length), flags)
+        self.cache.call(
+            lib.quire_sequence_truncate, self.number, c_integer("length", length), flags
+        )
 
     def rollback_point(self, length: int) -> int:
         """The largest length up to `length` that truncate(copy=True) can reach."""
         point = ffi.new("int64_t *")
         self.cache.call(
-            lib.quire_sequence_rollback_point, self.number, _number("length", length), point
+            lib.quire_sequence_rollback_point, self.number, c_integer("length", length), point
         )
         return int(point[0])
 
@@ -536,7 +412,7 @@ class Sequence:
     def chunk(self, limit: int) -> int:
         """How many of `limit` tokens the next step should take, to end where a checkpoint is due."""
         count = ffi.new("int64_t *")
-        self.cache.call(lib.quire_sequence_get_chunk, self.number, _number("limit", limit), count)
+        self.cache.call(lib.quire_sequence_get_chunk, self.number, c_integer("limit", limit), count)
         return int(count[0])
 
     def blocks(self, group: int = 0) -> np.ndarray:
@@ -551,30 +427,12 @@ class Sequence:
 
     def _blocks(self, group: int) -> tuple[Any, int]:
         blocks, count = ffi.new("const int32_t **"), ffi.new("int64_t *")
-        number = _number("group", group, unsigned=True)
+        number = c_integer("group", group, unsigned=True)
         self.cache.call(lib.quire_sequence_get_blocks, self.number, number, blocks, count)
         return blocks[0], int(count[0])
 
     def __repr__(self) -> str:
         return f"<quire.Sequence {self.number:#x}>"
-
-
-def _steps(steps: Iterable[Step | tuple[Sequence, int]]) -> list[Step]:
-    return [step if isinstance(step, Step) else Step(*step) for step in steps]
-
-
-def _entries(cache: Cache, steps: list[Step]) -> Any:
-    entries = ffi.new("quire_batch_entry[]", max(len(steps), 1))
-    for entry, step in zip(entries, steps, strict=False):
-        if not isinstance(step.sequence, Sequence) or step.sequence.cache is not cache:
-            raise BadRequest(f"step: {step.sequence!r} is no sequence of this cache")
-        entry.sequence = step.sequence.number
-        entry.new_tokens = _number("new_tokens", step.new_tokens)
-        entry.draft_tokens = _number("draft_tokens", step.draft_tokens)
-        entry.flags = (lib.QUIRE_STEP_KEEP_STATE if step.keep_state else 0) | (
-            lib.QUIRE_STEP_REPLAY if step.replay else 0
-        )
-    return entries
 
 
 def _pool(found: Any) -> PoolStatistics:
@@ -598,80 +456,8 @@ def _cache_tensors(
         keep.append(kept)
         record.tensor = viewed[0]
         for member in ("group", "block_axis", "row_axis"):
-            value = _number(member, getattr(tensor, member))
+            value = c_integer(member, getattr(tensor, member))
             if not -(2**31) <= value < 2**31:
                 raise BadRequest(f"{member}: {value} is out of range")
             setattr(record, member, value)
     return records, keep
-
-
-def shared_prefix_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    key_cache: Tensor,
-    value_cache: Tensor,
-    *,
-    prefix_table: Tensor,
-    prefix_tokens: int,
-    cumulative_sequence_length: Tensor,
-    past_seqlens: Tensor,
-    block_table: Tensor,
-    slot_mapping: Tensor,
-    num_heads: int,
-    kv_num_heads: int,
-    head_sink: Tensor | None = None,
-    scale: float = 0.0,
-    softcap: float = 0.0,
-    output: Tensor | None = None,
-    softmax_lse: Tensor | bool | None = None,
-    device: Device | None = None,
-) -> Any:
-    """paged_attention() of sequences that all begin with the same blocks, which are read once.
-
-    prefix_table: int32 [1, prefix_tokens / P]; the rest as Cache.batch(prefix_tokens=...) builds it.
-    Equal to the plain call within its tolerance. docs/serving.md.
-    """
-    library = serving_library()
-    device = device or default_device()
-    if not device.takes_host_memory:
-        raise Unsupported(f"device: shared_prefix_attention() does not run on {device!r}")
-    args = ffi.new("quire_shared_prefix_args *")
-    library.quire_shared_prefix_args_init(args)
-    results, keep = paged_attention_call.fill(
-        ffi.addressof(args, "attention"),
-        {
-            "query": query,
-            "key": key,
-            "value": value,
-            "key_cache": key_cache,
-            "value_cache": value_cache,
-            "cumulative_sequence_length": cumulative_sequence_length,
-            "past_seqlens": past_seqlens,
-            "block_table": block_table,
-            "slot_mapping": slot_mapping,
-            "head_sink": head_sink,
-        },
-        {"output": True if output is None else output, "softmax_lse": asked(softmax_lse)},
-        {
-            "num_heads": num_heads,
-            "kv_num_heads": kv_num_heads,
-            "scale": scale,
-            "softcap": softcap,
-        },
-        device,
-    )
-    prefix, kept = _tensor.view("prefix_table", prefix_table, False, device)
-    keep.append(kept)
-    args.prefix_table = prefix[0]
-    args.prefix_tokens = _number("prefix_tokens", prefix_tokens)
-    needed, error = ffi.new("size_t *"), new_error()
-    check(library.quire_shared_prefix_scratch(args, needed, error), error)
-    scratch = np.empty(needed[0] + 64, np.uint8)
-    base = ffi.cast("char *", ffi.from_buffer(scratch))
-    args.scratch = base + (-int(ffi.cast("uintptr_t", base))) % 64
-    args.scratch_bytes = needed[0]
-    status = library.quire_shared_prefix_attention(device.live(), args, error)
-    if status:
-        raise exception(status, error)
-    return results[0] if results[1] is None else (results[0], results[1])

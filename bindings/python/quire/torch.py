@@ -2,7 +2,9 @@
 
 Importing this module registers torch.ops.quire.paged_attention, .linear_attention, .paged_decode,
 .merge_attention and .causal_conv for the CPU, with the shapes that torch.compile and torch.export
-need. They have no gradients.
+need: the functions of quire with their parameters in order, all of which may be passed by position,
+without outputs, pools of states, device and workspace. Each returns two tensors: output and softmax_lse,
+or output and present_state. Caches are updated in place. They have no gradients.
 
 register() makes "quire" an attention implementation of Transformers:
 
@@ -12,189 +14,129 @@ register() makes "quire" an attention implementation of Transformers:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
 import quire
+from quire._call import CALLS
 
 __all__ = ["attention", "register"]
 
 
 # ---- operators ----
 
+_SCHEMA_TYPES = {
+    "Tensor": "Tensor",
+    "Tensor | None": "Tensor?",
+    "int": "int",
+    "bool": "bool",
+    "bool | int": "bool",
+    "float": "float",
+    "str": "str",
+}
 
-@torch.library.custom_op(
-    "quire::paged_attention", mutates_args={"key_cache", "value_cache"}, device_types="cpu"
-)
-def paged_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    key_cache: Tensor,
-    value_cache: Tensor,
-    cumulative_sequence_length: Tensor,
-    past_seqlens: Tensor,
-    block_table: Tensor,
-    num_heads: int,
-    kv_num_heads: int,
-    slot_mapping: Tensor | None = None,
-    head_sink: Tensor | None = None,
-    scale: float = 0.0,
-    is_causal: bool = True,
-    local_window_size: int = -1,
-    softcap: float = 0.0,
-) -> tuple[Tensor, Tensor]:
-    """quire.paged_attention(); returns (output, softmax_lse). The caches are updated in place."""
-    output, softmax_lse = quire.paged_attention(
-        query,
-        key,
-        value,
-        key_cache,
-        value_cache,
-        cumulative_sequence_length=cumulative_sequence_length,
-        past_seqlens=past_seqlens,
-        block_table=block_table,
-        num_heads=num_heads,
-        kv_num_heads=kv_num_heads,
-        slot_mapping=slot_mapping,
-        head_sink=head_sink,
-        scale=scale,
-        is_causal=is_causal,
-        local_window_size=local_window_size,
-        softcap=softcap,
-        softmax_lse=True,
+
+def _register(fake: Callable[..., Any], *, without: set[str], **fixed: Any) -> None:
+    """Registers the function of quire that `fake` is named after: its parameters but for outputs,
+    devices, and those that are left out or fixed, in its order. `fake` gets them by name, and returns
+    what the operator does without its values. Tensors that the call writes to are mutated.
+    """
+    name = fake.__name__.strip("_")
+    function, call = getattr(quire, name), CALLS[name]
+    left_out = {"device", "workspace", *call.outputs(), *without, *fixed}
+    parameters = [p for p in call.signature.parameters.values() if p.name not in left_out]
+    names, mutated = [p.name for p in parameters], call.written_inputs() - left_out
+    # A schema knows no default in front of an argument that has none.
+    required = max(i for i, p in enumerate(parameters) if p.default is p.empty)
+    declared = []
+    for index, parameter in enumerate(parameters):
+        kind = _SCHEMA_TYPES[str(parameter.annotation)]
+        if parameter.name in mutated:
+            kind = kind.replace("Tensor", f"Tensor(a{index}!)")
+        default = f"={_literal(parameter.default)}" if index > required else ""
+        declared.append(f"{kind} {parameter.name}{default}")
+
+    def run(*arguments: Any, **named: Any) -> Any:
+        return function(**dict(zip(names, arguments, strict=False)), **named, **fixed)
+
+    def run_fake(*arguments: Any, **named: Any) -> Any:
+        return fake(**dict(zip(names, arguments, strict=False)), **named)
+
+    operator = torch.library.custom_op(
+        f"quire::{name}",
+        run,
+        mutates_args=mutated,
+        device_types="cpu",
+        schema=f"({', '.join(declared)}) -> (Tensor, Tensor)",
     )
-    return output, softmax_lse
+    operator.register_fake(run_fake)
 
 
-@paged_attention.register_fake
-def _(query, key, value, key_cache, value_cache, cumulative_sequence_length, past_seqlens,
-      block_table, num_heads, kv_num_heads, slot_mapping=None, head_sink=None, scale=0.0,
-      is_causal=True, local_window_size=-1, softcap=0.0):  # type: ignore[no-untyped-def]  # fmt: skip
+def _literal(value: Any) -> str:
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def _paged_attention(
+    query: Tensor, value_cache: Tensor, num_heads: int, **_: Any
+) -> tuple[Tensor, Tensor]:
     rows = query.shape[0]
     output = query.new_empty((rows, num_heads * value_cache.shape[3]))
     return output, query.new_empty((rows, num_heads), dtype=torch.float32)
 
 
-@torch.library.custom_op("quire::linear_attention", mutates_args=(), device_types="cpu")
-def linear_attention(
+def _linear_attention(
     query: Tensor,
-    key: Tensor,
     value: Tensor,
-    past_state: Tensor | None,
-    decay: Tensor | None,
-    beta: Tensor | None,
     q_num_heads: int,
     kv_num_heads: int,
-    update_rule: str = "gated_delta",
-    scale: float = 0.0,
-    qk_l2_norm: bool = False,
+    past_state: Tensor | None = None,
+    state_window: int = 0,
+    state_layout: str = "k_major",
+    cu_seqlens: Tensor | None = None,
+    **_: Any,
 ) -> tuple[Tensor, Tensor]:
-    """quire.linear_attention(); returns (output, present_state)."""
-    return quire.linear_attention(
-        query,
-        key,
-        value,
-        past_state,
-        decay,
-        beta,
-        q_num_heads=q_num_heads,
-        kv_num_heads=kv_num_heads,
-        update_rule=update_rule,
-        scale=scale,
-        qk_l2_norm=qk_l2_norm,
-    )
-
-
-@linear_attention.register_fake
-def _(query, key, value, past_state, decay, beta, q_num_heads, kv_num_heads,
-      update_rule="gated_delta", scale=0.0, qk_l2_norm=False):  # type: ignore[no-untyped-def]  # fmt: skip
     batch, tokens, width = query.shape
-    key_size, value_size = width // q_num_heads, value.shape[2] // kv_num_heads
-    heads = max(q_num_heads, kv_num_heads)
-    like = query if past_state is None else past_state
-    return (
-        query.new_empty((batch, tokens, heads * value_size)),
-        like.new_empty((batch, kv_num_heads, key_size, value_size)),
-    )
+    sizes = [width // q_num_heads, value.shape[2] // kv_num_heads]
+    output = query.new_empty((batch, tokens, max(q_num_heads, kv_num_heads) * sizes[1]))
+    if past_state is not None:
+        return output, past_state.new_empty(past_state.shape)
+    if state_layout == "v_major":
+        sizes.reverse()
+    sequences = batch if cu_seqlens is None else cu_seqlens.shape[0] - 1
+    window = [state_window] if state_window else []
+    return output, query.new_empty((*window, sequences, kv_num_heads, *sizes))
 
 
-@torch.library.custom_op("quire::paged_decode", mutates_args=(), device_types="cpu")
-def paged_decode(
-    query: Tensor,
-    key_pages: Tensor,
-    value_pages: Tensor,
-    page_table: Tensor,
-    context_lengths: Tensor,
-    scale: float,
-    head_sink: Tensor | None = None,
-    local_window_size: int = -1,
-) -> tuple[Tensor, Tensor]:
-    """quire.paged_decode(); returns (output, softmax_lse)."""
-    output, softmax_lse = quire.paged_decode(
-        query,
-        key_pages,
-        value_pages,
-        page_table=page_table,
-        context_lengths=context_lengths,
-        scale=scale,
-        head_sink=head_sink,
-        local_window_size=local_window_size,
-        softmax_lse=True,
-    )
-    return output, softmax_lse
-
-
-@paged_decode.register_fake
-def _(query, key_pages, value_pages, page_table, context_lengths, scale, head_sink=None,
-      local_window_size=-1):  # type: ignore[no-untyped-def]  # fmt: skip
+def _paged_decode(query: Tensor, **_: Any) -> tuple[Tensor, Tensor]:
     return query.new_empty(query.shape), query.new_empty(query.shape[:2], dtype=torch.float32)
 
 
-@torch.library.custom_op("quire::merge_attention", mutates_args=(), device_types="cpu")
-def merge_attention(
-    output_a: Tensor, softmax_lse_a: Tensor, output_b: Tensor, softmax_lse_b: Tensor
-) -> tuple[Tensor, Tensor]:
-    """quire.merge_attention()."""
-    return quire.merge_attention(output_a, softmax_lse_a, output_b, softmax_lse_b)
-
-
-@merge_attention.register_fake
-def _(output_a, softmax_lse_a, output_b, softmax_lse_b):  # type: ignore[no-untyped-def]
+def _merge_attention(output_a: Tensor, softmax_lse_a: Tensor, **_: Any) -> tuple[Tensor, Tensor]:
     return output_a.new_empty(output_a.shape), softmax_lse_a.new_empty(softmax_lse_a.shape)
 
 
-@torch.library.custom_op("quire::causal_conv", mutates_args=(), device_types="cpu")
-def causal_conv(
+def _causal_conv(
     input: Tensor,
     weight: Tensor,
-    bias: Tensor | None = None,
-    past_state: Tensor | None = None,
-    activation: str = "none",
     dilation: int = 1,
     channels_last: bool = False,
+    **_: Any,
 ) -> tuple[Tensor, Tensor]:
-    """quire.causal_conv(); returns (output, present_state)."""
-    return quire.causal_conv(
-        input,
-        weight,
-        bias,
-        past_state,
-        activation=activation,
-        dilation=dilation,
-        channels_last=channels_last,
-    )
-
-
-@causal_conv.register_fake
-def _(input, weight, bias=None, past_state=None, activation="none", dilation=1,
-      channels_last=False):  # type: ignore[no-untyped-def]  # fmt: skip
     length = (weight.shape[2] - 1) * dilation
-    batch = input.shape[0]
-    state = (batch, length, input.shape[2]) if channels_last else (batch, input.shape[1], length)
+    batch, first, second = input.shape
+    state = (batch, length, second) if channels_last else (batch, first, length)
     return input.new_empty(input.shape), input.new_empty(state)
+
+
+_POOLS = {"state_pool", "read_indices", "write_indices"}
+_register(_paged_attention, without=set(), softmax_lse=True)
+_register(_linear_attention, without=_POOLS)
+_register(_paged_decode, without=set(), softmax_lse=True)
+_register(_merge_attention, without=set())
+_register(_causal_conv, without={*_POOLS, "cu_seqlens", "state_window", "ndim"})
 
 
 # ---- Transformers ----

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import quire
-from quire import calls
+from quire._call import CALLS
 from quire._native import ffi, lib, text
 
 
@@ -163,29 +163,55 @@ def test_causal_conv_equals_its_definition():
 
 
 def test_signatures_have_every_tensor_and_default_of_the_library():
-    functions = {
-        "paged_attention": calls.paged_attention_call,
-        "linear_attention": calls._linear_attention,
-        "paged_decode": calls._paged_decode,
-        "merge_attention": calls._merge_attention,
-        "linear_attention_replay": calls._replay,
-        "causal_conv": calls._causal_conv,
-    }
-    for name, call in functions.items():
+    for name, call in CALLS.items():
         parameters = inspect.signature(getattr(quire, name)).parameters
-        expected = {*call.offsets, *call.kinds, "device", "workspace"}
-        assert set(parameters) == expected, name
+        assert set(parameters) == set(call.kinds), name
         args = ffi.new(call.type)
         call.init(args)
         for attribute, kind in call.kinds.items():
             given = parameters[attribute].default
-            if given is inspect.Parameter.empty:
+            if attribute in (*call.tensors(), "device", "workspace") or given is inspect._empty:
                 continue
             default = getattr(args, attribute)
             if kind == "char *":
                 assert given == text(default), (name, attribute)
             else:
                 assert np.float32(given) == np.float32(default), (name, attribute)
+    functions = {name for name in vars(lib) if name.endswith("_args_init")}
+    assert len(CALLS) + 1 == len(functions)  # and quire_shared_prefix_attention()
+
+
+def test_arguments_are_bound_as_python_does(paged):
+    arguments = paged.arguments()
+    rows = [arguments.pop(name) for name in ("query", "key", "value")]
+    quire.paged_attention(*rows, **arguments)
+    for positional, changes, words in [
+        (rows, {"query": rows[0]}, "multiple values for argument 'query'"),
+        (rows, {"what": 1}, "unexpected keyword argument 'what'"),
+        ([*rows, None, None, None], {}, "multiple values for argument 'key_cache'"),
+        (rows[:2], {}, "missing a required argument: 'value'"),
+    ]:
+        with pytest.raises(TypeError, match=words):
+            quire.paged_attention(*positional, **{**arguments, **changes})
+    for name in ("device", "workspace"):
+        with pytest.raises(quire.BadRequest, match=f"^{name}: 'cpu' is no quire"):
+            quire.paged_attention(*rows, **{**arguments, name: "cpu"})
+
+
+def test_a_known_form_takes_no_more_than_a_new_one(paged):
+    """Calls of one form share what was learnt; what only equals an attribute is still refused."""
+    want = quire.paged_attention(**paged.arguments())
+    for changes in ({"num_heads": 2.0}, {"num_heads": "2"}, {"kv_num_heads": None}):
+        with pytest.raises(quire.BadAttribute):
+            quire.paged_attention(**paged.arguments(**changes))
+    np.testing.assert_array_equal(
+        quire.paged_attention(**paged.arguments(num_heads=np.int64(2), is_causal=1)), want
+    )
+    # Same form, other memory, other flags: each call is looked at.
+    again = {name: getattr(paged, name).copy() for name in ("query", "key", "value")}
+    again["query"] *= 2
+    found = quire.paged_attention(**paged.arguments(**again))
+    assert not np.array_equal(found, want)
 
 
 def test_every_status_has_an_exception():

@@ -13,7 +13,7 @@ import pytest
 from conftest import address
 
 import quire
-from quire import _tensor
+from quire import _dlpack, _tensor
 
 
 class Exporter:
@@ -181,7 +181,7 @@ class Hand:
     def __init__(self, device=1, code=2, bits=32, lanes=1, major=1):
         self.data = np.zeros(64, np.float32)
         self.shape = (ctypes.c_int64 * 2)(4, 16)
-        raw = _tensor._VERSIONED.pack(
+        raw = _dlpack._VERSIONED.pack(
             major, 0, 0, 0, 0, self.data.ctypes.data, device, 0, 2,
             code | bits << 8 | lanes << 16, ctypes.addressof(self.shape), 0, 0,
         )  # fmt: skip

@@ -75,20 +75,38 @@ def samples():
             ops.causal_conv,
             (torch.randn(2, 7, 3), torch.randn(3, 1, 4), None, None, "silu", 2, True),
         ),
+        (
+            ops.linear_attention,
+            (row, row, row, None, gate, gate.exp(), 2, 2),
+            {"state_layout": "v_major", "cu_seqlens": torch.tensor([0, 2, 5], dtype=torch.int32)},
+        ),
     ]
 
 
-@pytest.mark.parametrize("index", range(7))
+@pytest.mark.parametrize("index", range(8))
 def test_opcheck(index):
-    operator, arguments = samples()[index]
-    torch.library.opcheck(operator.default, arguments)
+    operator, arguments, *named = samples()[index]
+    torch.library.opcheck(operator.default, arguments, *named)
 
 
-def test_operators_equal_the_functions():
-    for operator, arguments in samples():
+@pytest.mark.parametrize("index", range(8))
+def test_operators_are_the_functions(index):
+    """Same values, same effects, and the shapes that tracing expects."""
+    operator, arguments, *named = samples()[index]
+    named = named[0] if named else {}
+    name = operator.default.name().removeprefix("quire::")
+    order = [argument.name for argument in operator.default._schema.arguments]
+    asked = {"softmax_lse": True} if name in ("paged_attention", "paged_decode") else {}
+
+    def function(*positional, **more):
+        return getattr(quire, name)(**dict(zip(order, positional, strict=False)), **more, **asked)
+
+    runs = []
+    for run in (operator, function):
         cloned = [a.clone() if isinstance(a, torch.Tensor) else a for a in arguments]
-        output = operator(*cloned)[0]
-        assert torch.isfinite(output.float()).all()
+        runs.append([*run(*cloned, **named), *[a for a in cloned if isinstance(a, torch.Tensor)]])
+    for found, want in zip(*runs, strict=True):
+        assert torch.equal(found, want)
 
 
 def test_compile_sees_through(make_paged):
