@@ -2,7 +2,7 @@
 
 usage: python bench/python_calls.py [--json FILE]
 
-Each line is the best of many short rounds, on one thread: one that nobody disturbed. "typed" passes arrays through DLPack on every
+Each line is the best of many short rounds, on one thread: one that nobody disturbed. "typed" passes arrays on every
 call; "allocating" makes the outputs too; "bound" repeats a plan with its tensors; "prepared" is a
 bound call behind prepare(). Targets: 25 us typed, 5 us bound.
 """

@@ -13,6 +13,10 @@ WORKLOADS = {
     "W4": "Paged attention, prefill",
     "W5": "Paged attention, ragged batch",
     "W6": "Paged attention, decode with wide heads",
+    "hybrid": "One token through a hybrid model's 18 gated-delta and 6 attention layers",
+    "mixed": "A chunk of a prompt and 31 decodes in one call",
+    "verify": "Drafted tokens, several at once",
+    "models": "Shapes of other models",
     "decode": "Paged attention, decode (WebGPU)",
     "prefill": "Paged attention, prefill (WebGPU)",
     "linear": "Gated delta rule, prefill (WebGPU)",
@@ -27,7 +31,7 @@ def dots(figure_path: Path, title: str, rows: list[dict[str, Any]]) -> None:
     matplotlib.rcParams["svg.hashsalt"] = "quire"
     from matplotlib import pyplot
 
-    labels = [f"{row['case']}\n{row['dtype']}" for row in rows]
+    labels = [f"{row['case']}\n{kind(row)}" for row in rows]
     figure, axes = pyplot.subplots(figsize=(8, 1.2 + 0.45 * len(rows)))
     places = range(len(rows))
     for y, row in zip(places, rows, strict=True):
@@ -55,6 +59,19 @@ def limit(row: dict[str, Any]) -> float | None:
     return max(found) if found else None
 
 
+def kind(row: dict[str, Any]) -> str:
+    """Type, and what else tells rows of a case apart."""
+    parts = [row["dtype"], row.get("mode")]
+    parts += [None if row.get("subgroups", True) else "no subgroups"]
+    parts += ["trusted" if row.get("trusted_shaders") else None]
+    return ", ".join(part for part in parts if part)
+
+
+def place(workload: str) -> int:
+    known = list(WORKLOADS)
+    return known.index(workload) if workload in known else len(known)
+
+
 def section(path: Path, folder: Path) -> list[str]:
     data = json.loads(path.read_text(encoding="utf-8"))
     rows = data["measurements"]
@@ -66,7 +83,7 @@ def section(path: Path, folder: Path) -> list[str]:
             f"{len(busy)} of {len(rows)} figures had no moment without other programs' work.",
             "",
         ]
-    for workload in sorted({row["workload"] for row in rows}):
+    for workload in sorted({row["workload"] for row in rows}, key=place):
         mine = [{**row, "limit_us": limit(row)} for row in rows if row["workload"] == workload]
         title = WORKLOADS.get(workload, workload)
         name = f"{path.stem}-{workload}.svg"
@@ -75,7 +92,7 @@ def section(path: Path, folder: Path) -> list[str]:
         lines += ["| case | type | median us | limit us |", "|---|---|---|---|"]
         for row in mine:
             least = f"{row['limit_us']:.1f}" if row["limit_us"] else ""
-            lines.append(f"| {row['case']} | {row['dtype']} | {row['median_us']:.1f} | {least} |")
+            lines.append(f"| {row['case']} | {kind(row)} | {row['median_us']:.1f} | {least} |")
         lines.append("")
     return lines
 
@@ -83,7 +100,8 @@ def section(path: Path, folder: Path) -> list[str]:
 def write_all(repository: Path, folder: Path) -> None:
     lines = ["# Performance", "", "Plots of `quire bench --json` in `bench/results/`: the median time of one call of the "
              "public interface, checks included, and the least that the machine could need for the bytes "
-             "and operations of the case. Ratios against other libraries, and what did not help, are in "
+             "and operations of the case: on a CPU with the same buffers in every call (warm), or with more of "
+             "them in turn than the last cache holds (cold). Ratios against other libraries, and what did not help, are in "
              "[Measurements](../measurements.md).", ""]  # fmt: skip
     found = sorted((repository / "bench/results").glob("*.json"))
     for path in found:

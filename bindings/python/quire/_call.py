@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from quire import _tensor
+from quire._layout import Layout, dtype_name, dtype_number, layout_of
 from quire._native import c_text, exception, ffi, lib, new_error
-from quire._tensor import Layout, place_for
+from quire._tensor import place_for
 from quire.buffer import output_maker
 from quire.device import Device, Workspace, default_device, operator_named
 from quire.errors import BadAttribute, BadPresence, BadRequest, Error
@@ -216,8 +217,8 @@ class TypedCall:
         forms = []
         if made:
             for name, form, nbytes in self._plan_outputs(device, layouts, named, attributes, made):
-                dtype, shape = _tensor.dtype_number(form.dtype), form.shape or ()
-                layouts[name] = _tensor.layout_of(dtype, shape, None, "numpy")
+                dtype, shape = dtype_number(form.dtype), form.shape or ()
+                layouts[name] = layout_of(dtype, shape, None, "numpy")
                 setattr(template, name, layouts[name].record[0])
                 forms.append((name, shape, dtype, nbytes))
         # Outputs come from where the first input does.
@@ -251,7 +252,7 @@ class TypedCall:
         for name, layout in layouts.items():
             record = layout.record
             if self.kinds[name] == _INPUT:
-                forms[name] = Form(_tensor.dtype_name(record.dtype), _tensor.shape_of(record))
+                forms[name] = Form(dtype_name(record.dtype), _tensor.shape_of(record))
             elif name not in self._written.values():  # in place is as it is
                 asked.append(name)
         defaults = {a.name: a.default for a in operator.attributes}

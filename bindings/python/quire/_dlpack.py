@@ -6,22 +6,20 @@ import ctypes
 import struct
 import sys
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from quire._layout import Layout, is_dense, known_layout, layout_of, remember
 from quire._native import ffi, lib
 from quire.errors import BadRequest, BadType
 
-__all__ = ["SIZES", "Exported", "export"]
+__all__ = ["export", "library_of"]
 
 # ctypes.pythonapi, unlike cffi, keeps the interpreter's lock, which these functions need.
 _get_pointer = ctypes.PyDLL(None).PyCapsule_GetPointer
 _get_pointer.restype = ctypes.c_void_p
 _get_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
-_is_valid = ctypes.PyDLL(None).PyCapsule_IsValid
-_is_valid.restype = ctypes.c_int
-_is_valid.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 _PLAIN = struct.Struct("@PiiiIPPQ")  # DLTensor, its type as one number
 _VERSIONED = struct.Struct("@IIPPQPiiiIPPQ")  # DLManagedTensorVersioned
@@ -31,6 +29,9 @@ if (
     or sys.byteorder != "little"
 ):
     raise ImportError("quire: records are laid out differently on this platform")
+_plain_at = (ctypes.c_char * _PLAIN.size).from_address
+_versioned_at = (ctypes.c_char * _VERSIONED.size).from_address
+_NUMBERS = [(ctypes.c_char * (8 * count)).from_address for count in range(65)]  # 64-bit ones
 _READ_ONLY = 1
 _HOST_DEVICES = (1, 3)  # kDLCPU, kDLCUDAHost
 _DEVICE_NAMES = {2: "cuda", 4: "opencl", 7: "vulkan", 8: "metal", 10: "rocm", 14: "oneapi",
@@ -53,22 +54,6 @@ _CODES: dict[tuple[int, int], int] = {
     (6, 8): lib.QUIRE_BOOL,
 }
 _DTYPES = {code | bits << 8 | 1 << 16: dtype for (code, bits), dtype in _CODES.items()}
-
-#: Element type -> its size.
-SIZES: dict[int, int] = {dtype: int(lib.quire_dtype_size(dtype)) for dtype in _CODES.values()}
-
-
-class Exported(NamedTuple):
-    keep: Any
-    """While it lives the memory does."""
-    dtype: int
-    address: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...] | None
-    """In elements; None: dense."""
-    library: str
-    """As library_of() says."""
-
 
 # ---- capsules, and the element type where DLPack's would be wrong ----
 
@@ -152,25 +137,38 @@ def library_of(value: Any) -> str:
 # ---- reading ----
 
 
-def export(name: str, value: Any, writes: bool) -> Exported:
-    """Looks at a tensor in host memory; BadRequest or BadType, by the argument's name."""
-    found = _exporter(type(value))
+def export(name: str, value: Any, writes: bool) -> tuple[Layout, int, Any]:
+    """Layout and address of a tensor in host memory, and what keeps the memory; or BadRequest or
+    BadType, by the argument's name."""
+    kind = type(value)
+    found = _exporters.get(kind) or _exporter(kind)
     if found is None:
         raise BadRequest(
-            f"{name}: {type(value).__name__} is no tensor; pass an array with __dlpack__ or a "
-            "buffer",
+            f"{name}: {kind.__name__} is no tensor; pass an array with __dlpack__ or a buffer",
             subject=name,
         )
     exporter, library = found
     try:
+        record: Any
         capsule, dtype = exporter(value)
-        address, place, number, ndim, element, shape, strides, offset = _read(capsule, writes)
-        if not 0 <= ndim <= 64:
+        try:
+            at = _versioned_at(_get_pointer(capsule, b"dltensor_versioned"))
+        except ValueError:  # a record of before version 1.0
+            plain = _plain_at(_get_pointer(capsule, b"dltensor"))
+            flags, record = 0, _PLAIN.unpack_from(plain)
+        else:
+            major, minor, _, _, flags, *record = _VERSIONED.unpack_from(at)
+            if major != 1:
+                raise BufferError(f"DLPack {major}.{minor} is not known")
+        if writes and flags & _READ_ONLY:
+            raise BufferError("is read-only, and the call writes to it; pass a writable copy")
+        address, place, number, ndim, element, shape, strides, offset = record
+        if not 0 <= ndim < len(_NUMBERS):
             raise BufferError(f"has {ndim} dimensions, 0 to {lib.QUIRE_MAX_RANK} are possible")
         if ndim and not shape:
             raise BufferError("has no shape")
-        sizes = _numbers(shape, ndim)
-        steps = _numbers(strides, ndim) if strides else None
+        sizes = _NUMBERS[ndim](shape).raw if ndim else b""
+        steps = _NUMBERS[ndim](strides).raw if ndim and strides else b""
     except Exception as fault:  # whatever a foreign exporter raises
         raise BadRequest(f"{name}: {fault}", subject=name) from fault
     if place not in _HOST_DEVICES:
@@ -179,6 +177,22 @@ def export(name: str, value: Any, writes: bool) -> Exported:
             "device takes host memory; pass a copy there",
             subject=name,
         )
+    key = (dtype, element, sizes, steps, library)
+    layout = known_layout(key) or remember(key, _layout(name, *key))
+    address += offset
+    if address % layout.alignment:
+        raise BadRequest(
+            f"{name}: its data is not aligned to its elements of {layout.alignment} bytes; "
+            "pass a copy",
+            subject=name,
+        )
+    return layout, address, capsule
+
+
+def _layout(
+    name: str, dtype: int, element: int, sizes: bytes, steps: bytes, library: str
+) -> Layout:
+    """For an element type that may replace DLPack's, and 64-bit sizes and strides."""
     known = _DTYPES.get(element)
     if known is None:
         raise BadType(
@@ -186,42 +200,10 @@ def export(name: str, value: Any, writes: bool) -> Exported:
             f"{element >> 16} lanes are not supported",
             subject=name,
         )
-    if (address + offset) % SIZES[known]:
-        raise BadRequest(
-            f"{name}: its data is not aligned to its elements of {SIZES[known]} bytes; pass a copy",
-            subject=name,
-        )
+    count = len(sizes) // 8
+    shape = struct.unpack(f"@{count}q", sizes)
+    strides = struct.unpack(f"@{count}q", steps) if steps else None
     # Libraries give axes of one element and empty tensors whatever strides they like.
-    if steps is not None and is_dense(sizes, steps):
-        steps = None
-    return Exported(capsule, dtype or known, address + offset, sizes, steps, library)
-
-
-def _read(capsule: Any, writes: bool) -> tuple[int, ...]:
-    """Address, device, its number, rank, element type, shape, strides, offset."""
-    if not _is_valid(capsule, b"dltensor_versioned"):
-        plain = _get_pointer(capsule, b"dltensor")
-        return _PLAIN.unpack_from((ctypes.c_char * _PLAIN.size).from_address(plain))
-    at = _get_pointer(capsule, b"dltensor_versioned")
-    major, minor, _, _, flags, *rest = _VERSIONED.unpack_from(
-        (ctypes.c_char * _VERSIONED.size).from_address(at)
-    )
-    if major != 1:
-        raise BufferError(f"DLPack {major}.{minor} is not known")
-    if writes and flags & _READ_ONLY:
-        raise BufferError("is read-only, and the call writes to it; pass a writable copy")
-    return tuple(rest)
-
-
-def _numbers(address: int, count: int) -> tuple[int, ...]:
-    return tuple((ctypes.c_int64 * count).from_address(address)) if count else ()
-
-
-def is_dense(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
-    """Whether elements lie in order without gaps; axes of one element do not matter."""
-    expected = 1
-    for size, stride in zip(reversed(shape), reversed(strides), strict=True):
-        if size > 1 and stride != expected:
-            return 0 in shape
-        expected *= size
-    return True
+    if strides is not None and is_dense(shape, strides):
+        strides = None
+    return layout_of(dtype or known, shape, strides, library)

@@ -9,78 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from quire._dlpack import SIZES, export, is_dense
-from quire._native import ffi, lib, text
+from quire._dlpack import export
+from quire._layout import (
+    Layout,
+    dtype_name,
+    is_dense,
+    known_layout,
+    remember,
+)
+from quire._native import ffi, lib
 from quire.errors import BadRequest, BadType, Error
-
-
-def dtype_name(dtype: int) -> str:
-    return text(lib.quire_dtype_name(dtype))
-
-
-def dtype_number(value: Any) -> int:
-    """Element type by name ("float16"), NumPy type, or PyTorch type."""
-    if value is None:
-        return 0
-    name = value if isinstance(value, str) else getattr(value, "name", None)
-    if name is None:
-        name = str(value).removeprefix("torch.")
-        if isinstance(value, type):
-            name = getattr(value, "__name__", name)
-    try:
-        number = lib.quire_dtype_from_name(name.encode())
-    except (AttributeError, ValueError):
-        number = 0
-    if not number:
-        raise BadType(f"{value!r} is no element type")
-    return int(number)
-
-
-# ---- layouts ----
-
-
-class Layout:
-    """A tensor but for its address: element type, shape, strides; where outputs beside it are made.
-
-    One object for all tensors that are alike, so that what is known about a call can be found by it.
-    """
-
-    __slots__ = ("_sizes", "_steps", "alignment", "library", "record")
-
-    def __init__(
-        self,
-        dtype: int,
-        shape: tuple[int, ...],
-        strides: tuple[int, ...] | None = None,
-        library: str = "numpy",
-    ) -> None:
-        self.library = library
-        self.alignment = SIZES[dtype]
-        # One number at least, as NULL stands for an absent tensor.
-        self._sizes = ffi.new("int64_t[]", [*shape, 0])
-        self._steps = ffi.NULL if strides is None else ffi.new("int64_t[]", [*strides, 0])
-        self.record = ffi.new("quire_tensor *")
-        """quire_tensor with data NULL; valid while the layout lives."""
-        self.record.dtype, self.record.ndim = dtype, len(shape)
-        self.record.shape, self.record.strides = self._sizes, self._steps
-
-
-_layouts: dict[Any, Layout] = {}
-_LAYOUT_LIMIT = 4096
-
-
-def remember(key: Any, layout: Layout) -> Layout:
-    while len(_layouts) >= _LAYOUT_LIMIT:
-        _layouts.pop(next(iter(_layouts)), None)
-    return _layouts.setdefault(key, layout)
-
-
-def layout_of(
-    dtype: int, shape: tuple[int, ...], strides: tuple[int, ...] | None, library: str
-) -> Layout:
-    key = (dtype, shape, strides, library)
-    return _layouts.get(key) or remember(key, Layout(*key))
-
 
 # ---- import ----
 
@@ -106,7 +44,7 @@ def place(name: str, value: Any, writes: bool, device: Any = None) -> Placed:
     if kind is np.ndarray:
         wanted = _WRITABLE if writes else _READABLE
         if value.flags.num & wanted == wanted:
-            layout = _layouts.get((value.dtype, value.shape))
+            layout = known_layout((value.dtype, value.shape))
             if layout is not None:
                 return layout, _from_buffer(value), None
     elif kind is _torch_tensor:
@@ -117,7 +55,7 @@ def place(name: str, value: Any, writes: bool, device: Any = None) -> Placed:
                 and not value.requires_grad
                 and not value.is_neg()
             ):
-                layout = _layouts.get((value.dtype, value.shape))
+                layout = known_layout((value.dtype, value.shape))
                 if layout is not None:
                     address = value.data_ptr()
                     if address and not address % layout.alignment:
@@ -129,35 +67,34 @@ def place(name: str, value: Any, writes: bool, device: Any = None) -> Placed:
 
 def place_held(name: str, value: Any, writes: bool, device: Any = None) -> Placed:
     """place() for longer than a call: the memory stays even if its tensor gets another one."""
-    own = getattr(type(value), "_placed", None)
-    if own is not None:
-        return own(value, name, device)  # type: ignore[no-any-return]
-    found = export(name, value, writes)
-    layout = layout_of(found.dtype, found.shape, found.strides, found.library)
-    if found.strides is None:
-        _note_form(value, layout)
-    return layout, _cast(_ADDRESS, found.address), found.keep
+    if hasattr(type(value), "_placed"):
+        return value._placed(name, device)  # type: ignore[no-any-return]
+    layout, address, keep = export(name, value, writes)
+    kind = type(value)
+    if layout.dense and (kind is np.ndarray or layout.library == "torch"):
+        _note_form(value, kind, layout)
+    return layout, _cast(_ADDRESS, address), keep
 
 
-def _note_form(value: Any, layout: Layout) -> None:
+def _note_form(value: Any, kind: type, layout: Layout) -> None:
     """place() will know tensors like this dense one by their attributes."""
     global _torch_tensor
-    if layout.library == "torch" and type(value) is sys.modules["torch"].Tensor:
-        _torch_tensor = type(value)
-    elif type(value) is not np.ndarray or layout.record.dtype == lib.QUIRE_BFLOAT16:
-        return  # bfloat16 is a guest in NumPy and has no buffer
-    remember((value.dtype, value.shape), layout)
+    if kind is np.ndarray:
+        if layout.record.dtype != lib.QUIRE_BFLOAT16:  # a guest in NumPy, without a buffer
+            remember((value.dtype, value.shape), layout)
+    elif kind is sys.modules["torch"].Tensor:
+        _torch_tensor = kind
+        remember((value.dtype, value.shape), layout)
 
 
 def place_there(name: str, value: Any, _writes: bool, device: Any) -> Placed:
     """place() for calls on a device that has memory of its own."""
-    own = getattr(type(value), "_placed", None)
-    if own is None:
+    if not hasattr(type(value), "_placed"):
         raise BadRequest(
             f"{name}: is in host memory, and {device!r} has its own; pass device.put(array)",
             subject=name,
         )
-    return own(value, name, device)  # type: ignore[no-any-return]
+    return value._placed(name, device)  # type: ignore[no-any-return]
 
 
 def place_for(device: Any, held: bool = False) -> Any:

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 from quire import _tensor
-from quire._dlpack import SIZES
+from quire._layout import SIZES, dtype_name, dtype_number, layout_of
 from quire._native import check, ffi, lib, new_error, owned
-from quire._tensor import dtype_name, dtype_number, shape_of, tensor_is_dense, view
+from quire._tensor import shape_of, tensor_is_dense, view
 from quire.errors import BadRequest, BadShape, Limit, Unsupported
 
 
@@ -38,7 +38,7 @@ class Buffer:
         )
         # The buffer keeps its device: it must be destroyed first.
         self._handle: Any = owned(made[0], lambda held: lib.quire_buffer_destroy(handle, held))
-        self._layout = _tensor.layout_of(number, self.shape, None, "buffer")
+        self._layout = layout_of(number, self.shape, None, "buffer")
         self._lock = threading.Lock()
 
     def live(self) -> Any:

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from quire._layout import dtype_name
 from quire._native import c_text, check, ffi, generation, lib, new_error, owned, text
-from quire._tensor import dtype_name, shape_of, view
+from quire._tensor import shape_of, view
 from quire.buffer import Buffer
 from quire.errors import BadManifest, BadRequest, NotFound
 

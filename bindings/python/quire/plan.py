@@ -8,6 +8,7 @@ from typing import Any
 
 from quire import _tensor
 from quire._dlpack import library_of
+from quire._layout import dtype_name, dtype_number
 from quire._native import c_text, check, exception, ffi, generation, lib, new_error, owned, text
 from quire.buffer import output_maker
 from quire.device import Device, Operator, Workspace, default_device, operator_named
@@ -77,7 +78,7 @@ class _Request:
         view, kept = _tensor.view(name, value)
         self.keep.append(kept)
         buffers.setdefault(_address(view), name)
-        dtype = _tensor.dtype_name(view.dtype)
+        dtype = dtype_name(view.dtype)
         return name, Form(dtype, _tensor.shape_of(view), _tensor.strides_of(view))
 
     def _output(self, name: str, value: Any, buffers: dict[int, str]) -> tuple[str, Form]:
@@ -87,7 +88,7 @@ class _Request:
             return name, value
         view, kept = _tensor.view(name, value, True)
         self.keep.append(kept)
-        dtype, shape = _tensor.dtype_name(view.dtype), _tensor.shape_of(view)
+        dtype, shape = dtype_name(view.dtype), _tensor.shape_of(view)
         shared = buffers.get(_address(view)) if 0 not in shape else None
         return name, Form(dtype, shape, _tensor.strides_of(view), shared)
 
@@ -96,7 +97,7 @@ class _Request:
         self.keep.append(array)
         for record, (name, form) in zip(array, forms, strict=True):
             record.name = self._text(name)
-            record.dtype = _tensor.dtype_number(form.dtype)
+            record.dtype = dtype_number(form.dtype)
             record.ndim = -1
             if form.shape is not None:
                 record.ndim = len(form.shape)
@@ -194,7 +195,7 @@ class Plan:
                 continue
             if form.dtype and slot.name not in found:
                 found[slot.name] = Form(
-                    _tensor.dtype_name(form.dtype),
+                    dtype_name(form.dtype),
                     _tensor.shape_of(form),
                     _tensor.strides_of(form),
                 )
@@ -303,7 +304,7 @@ class BoundCall:
                 if not slot.is_output or slot.alias >= 0 or slot.name not in forms:
                     continue
                 form = forms[slot.name]
-                dtype = _tensor.dtype_number(form.dtype)
+                dtype = dtype_number(form.dtype)
                 value = make(form.shape or (), dtype, self.plan.slot_bytes(slot.name))
             elif slot.name not in forms:
                 raise BadPresence(f"{slot.name}: the plan was made without it", subject=slot.name)

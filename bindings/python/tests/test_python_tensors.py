@@ -13,7 +13,7 @@ import pytest
 from conftest import address
 
 import quire
-from quire import _dlpack, _tensor
+from quire import _dlpack, _layout, _tensor
 
 
 class Exporter:
@@ -46,7 +46,7 @@ def test_views_point_at_the_very_memory(dtype):
         dense = part.flags.c_contiguous
         strides = tuple(s // part.itemsize for s in part.strides)
         assert _tensor.strides_of(record) == (None if dense else strides)
-        assert _tensor.dtype_name(record.dtype) == (
+        assert _layout.dtype_name(record.dtype) == (
             "bool" if dtype is np.bool_ else part.dtype.name
         )
 
