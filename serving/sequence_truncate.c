@@ -15,15 +15,11 @@ static int32_t entry_at(const quire_cache *cache, const quire_record *record, in
   return entry;
 }
 
-/* Slot of the state after `length` tokens; NONE: zeros, at the beginning. */
+/* Slot of the state after `length` tokens, fewer than committed; NONE: zeros, at the beginning. */
 static bool find_state(const quire_cache *cache, const quire_record *record, int32_t length,
                        int32_t *slot) {
   *slot = QUIRE_NONE;
   if (cache->states == NULL || length == 0) {
-    return true;
-  }
-  if (length >= record->committed) {
-    *slot = record->state;
     return true;
   }
   const int32_t entry = entry_at(cache, record, length);

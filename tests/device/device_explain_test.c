@@ -1,4 +1,5 @@
 /* Explanations through the public functions: which device is meant, and what is written when. */
+#include "described_target.h"
 #include "device_harness.h"
 
 typedef struct sink {
@@ -58,6 +59,43 @@ static void test_device(void **state) {
       fail_msg("case %zu: %s: %s", i, quire_status_name(status), out.text);
     }
   }
+  harness_close(&h);
+}
+
+/* A description's features replace the device's; its limits and properties do, one by one. */
+static void test_laid_over(void **state) {
+  (void)state;
+  harness h;
+  harness_open(&h, 1);
+  static const quire_named_value own[] = {{.name = "small", .type = QUIRE_VALUE_TYPE_INT, .i = 5},
+                                          {.name = "large", .type = QUIRE_VALUE_TYPE_INT, .i = 6}};
+  static const quire_named_value upper[] = {
+      {.name = "large", .type = QUIRE_VALUE_TYPE_INT, .i = 9}};
+  static const char *const features[] = {"invented"};
+  const quire_device_description kept = h.device->description;
+  h.device->description.limits = own;
+  h.device->description.limit_count = 2;
+  quire_device_description over = {.struct_size = sizeof(over),
+                                   .features = features,
+                                   .feature_count = 1,
+                                   .limits = upper,
+                                   .limit_count = 1};
+  quire_arena arena;
+  quire_arena_init(&arena, &h.allocator);
+  quire_described_target described;
+  assert_int_equal(quire_describe_target(&h.scale, h.device, &over, &arena, &described, NULL),
+                   QUIRE_OK);
+  const quire_device_description *merged = &described.merged;
+  assert_string_equal(merged->backend, "cpu");
+  assert_int_equal(merged->feature_count, 1);
+  assert_string_equal(merged->features[0], "invented");
+  assert_int_equal(merged->limit_count, 2);
+  assert_string_equal(merged->limits[0].name, "large");
+  assert_int_equal(merged->limits[0].i, 9);
+  assert_string_equal(merged->limits[1].name, "small");
+  assert_int_equal(merged->limits[1].i, 5);
+  quire_arena_release(&arena);
+  h.device->description = kept;
   harness_close(&h);
 }
 
@@ -188,11 +226,9 @@ static void test_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_device),
-      cmocka_unit_test(test_malformed),
-      cmocka_unit_test(test_malformed_descriptions),
-      cmocka_unit_test(test_json),
-      cmocka_unit_test(test_memory),
+      cmocka_unit_test(test_device),    cmocka_unit_test(test_laid_over),
+      cmocka_unit_test(test_malformed), cmocka_unit_test(test_malformed_descriptions),
+      cmocka_unit_test(test_json),      cmocka_unit_test(test_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

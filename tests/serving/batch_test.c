@@ -181,6 +181,57 @@ static void prefixes_are_left_out(void **state) {
   quire_cache_release(cache);
 }
 
+static void prefixes_are_checked(void **state) {
+  (void)state;
+  quire_cache *cache = make_cache(16, 4);
+  quire_batch_entry entries[2] = {{0, 1, 0, 0}, {0, 1, 0, 0}};
+  for (int i = 0; i < 2; ++i) { /* the same tokens, but nothing is shared without a key */
+    entries[i].sequence = begin(cache, NULL, NULL, 0, 0);
+    grow(cache, entries[i].sequence, text, 8);
+    MUST(quire_sequence_append(cache, entries[i].sequence, 1, error));
+  }
+  arrays a;
+  arrays_init(&a);
+  static const int64_t bad[] = {-4, 3, 6, 4, 8};
+  for (size_t i = 0; i < sizeof bad / sizeof bad[0]; ++i) {
+    a.batch.prefix_tokens = bad[i];
+    MUST_FAIL(cache, QUIRE_BAD_VALUE, "SV-8",
+              quire_batch_build(cache, entries, 2, &a.batch, error));
+  }
+  a.batch.prefix_tokens = 8;
+  MUST(quire_batch_build(cache, entries, 1, &a.batch, error));
+  quire_cache_release(cache);
+
+  quire_cache_group window = {16, 4, 8};
+  quire_cache_options options = options_of(&window, 16, 4);
+  window.window = 8;
+  options.length_limit = 32;
+  cache = make_cache_with(&options);
+  entries[0].sequence = begin(cache, NULL, NULL, 0, 0);
+  grow(cache, entries[0].sequence, text, 4);
+  MUST(quire_sequence_append(cache, entries[0].sequence, 1, error));
+  a.batch.prefix_tokens = 4; /* blocks of a window are given up: no table may count on them */
+  MUST_FAIL(cache, QUIRE_BAD_VALUE, "SV-8", quire_batch_build(cache, entries, 1, &a.batch, error));
+  assert_int_equal(a.slots[1], 0x77777777);
+  quire_cache_release(cache);
+}
+
+static void padding_needs_columns(void **state) {
+  (void)state;
+  quire_cache *cache = make_cache(16, 4);
+  const quire_batch_entry one = {begin(cache, NULL, NULL, 0, 0), 1, 0, 0};
+  MUST(quire_sequence_append(cache, one.sequence, 1, error));
+  arrays a;
+  arrays_init(&a);
+  a.group.columns = 2;
+  a.batch.padded_sequences = 2;
+  a.batch.padded_rows = 10; /* nine rows of padding: three blocks */
+  MUST_FAIL(cache, QUIRE_LIMIT, "SV-8", quire_batch_build(cache, &one, 1, &a.batch, error));
+  a.batch.padded_rows = 9;
+  MUST(quire_batch_build(cache, &one, 1, &a.batch, error));
+  quire_cache_release(cache);
+}
+
 /* ---- states ---- */
 
 static quire_cache *make_hybrid(int64_t slots, int64_t window, int64_t every) {
@@ -420,6 +471,8 @@ int main(void) {
       cmocka_unit_test(decode_rows_are_padded),
       cmocka_unit_test(bad_batches_change_nothing),
       cmocka_unit_test(prefixes_are_left_out),
+      cmocka_unit_test(prefixes_are_checked),
+      cmocka_unit_test(padding_needs_columns),
       cmocka_unit_test(states_are_written_in_place),
       cmocka_unit_test(windows_of_states_serve_drafts),
       cmocka_unit_test(drafts_can_be_replayed),

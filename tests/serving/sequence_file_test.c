@@ -2,6 +2,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "serving_fixture.h"
 
@@ -302,6 +304,13 @@ static void tensors_are_checked(void **state) {
   quire_sequence t = 0;
   assert_int_equal(quire_sequence_restore(at.cache, NULL, at.tensors, 4, "no such file", &t, NULL),
                    QUIRE_NOT_FOUND);
+  /* A folder opens as a file does, but it cannot be read, nor be what a file is renamed to. */
+  assert_int_equal(quire_sequence_restore(at.cache, NULL, at.tensors, 4, ".", &t, NULL), QUIRE_IO);
+  assert_int_equal(mkdir("sequence_file_test.folder", 0700), 0);
+  assert_int_equal(
+      quire_sequence_save(at.cache, s, at.tensors, 4, "sequence_file_test.folder", NULL), QUIRE_IO);
+  assert_int_equal(rmdir("sequence_file_test.folder"), 0);
+  assert_int_equal(t, 0);
   assert_int_equal(quire_sequence_save(at.cache, 99, at.tensors, 4, path, NULL), QUIRE_NOT_FOUND);
   MUST(quire_sequence_append(at.cache, s, 1, error));
   MUST_FAIL(at.cache, QUIRE_BAD_REQUEST, "SV-7",

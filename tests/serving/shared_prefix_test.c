@@ -241,11 +241,102 @@ static void refuses_what_it_cannot(void **state) {
   assert_int_equal(quire_shared_prefix_scratch(&args, &bytes, NULL), QUIRE_LIMIT);
 }
 
+static void queries_are_checked(void **state) {
+  (void)state;
+  static const struct {
+    int64_t rows, columns, heads;
+    quire_dtype dtype;
+    quire_status status;
+  } bad[] = {
+      {3, HQ * D, HQ, QUIRE_DTYPE_NONE, QUIRE_BAD_TYPE},
+      {3, HQ * D, 0, QUIRE_FLOAT32, QUIRE_BAD_SHAPE},
+      {3, HQ * D, -1, QUIRE_FLOAT32, QUIRE_BAD_SHAPE},
+      {-1, HQ * D, HQ, QUIRE_FLOAT32, QUIRE_BAD_SHAPE},
+      {3, -HQ * D, HQ, QUIRE_FLOAT32, QUIRE_BAD_SHAPE},
+      {3, HQ * D + 1, HQ, QUIRE_FLOAT32, QUIRE_BAD_SHAPE},
+  };
+  for (size_t i = 0; i < sizeof bad / sizeof bad[0]; ++i) {
+    const int64_t query_shape[] = {bad[i].rows, bad[i].columns};
+    quire_shared_prefix_args args;
+    quire_shared_prefix_args_init(&args);
+    args.attention.query = (quire_tensor){query, 0, bad[i].dtype, 2, query_shape, NULL};
+    args.attention.num_heads = bad[i].heads;
+    size_t bytes = 7;
+    quire_error error;
+    if (quire_shared_prefix_scratch(&args, &bytes, &error) != bad[i].status || bytes != 7 ||
+        strcmp(error.rule, "PA-V8") != 0) {
+      fail_msg("row %zu: %s", i, error.message);
+    }
+  }
+}
+
+/* Calls that have no prefix to share: refused before anything is read. */
+static void calls_are_checked(void **state) {
+  (void)state;
+  enum {
+    PACKED,
+    OUTPUT,
+    WINDOW,
+    NO_SLOTS,
+    NO_TABLE,
+    FLAT,
+    NO_PREFIX,
+    UNEVEN,
+    HUGE,
+    NO_SCRATCH,
+    ALL
+  };
+  static const quire_status want[ALL] = {QUIRE_UNSUPPORTED,  QUIRE_UNSUPPORTED,  QUIRE_UNSUPPORTED,
+                                         QUIRE_BAD_PRESENCE, QUIRE_BAD_PRESENCE, QUIRE_BAD_VALUE,
+                                         QUIRE_BAD_VALUE,    QUIRE_BAD_VALUE,    QUIRE_BAD_VALUE,
+                                         QUIRE_BAD_REQUEST};
+  static const int64_t rows[] = {1, HQ * D}, keys[] = {1, HKV * D}, blocks[] = {NB, P, HKV, D};
+  static const int64_t one[] = {1}, columns[] = {1, COLUMNS};
+  quire_context *context = NULL;
+  quire_device *device = NULL;
+  MUST(quire_context_create(NULL, &context, error));
+  MUST(quire_device_open(context, "cpu", NULL, &device, error));
+  for (int i = 0; i < ALL; ++i) {
+    quire_shared_prefix_args args;
+    quire_shared_prefix_args_init(&args);
+    quire_paged_attention_args *call = &args.attention;
+    call->query = (quire_tensor){query, 0, QUIRE_FLOAT32, 2, rows, NULL};
+    call->key = (quire_tensor){key, 0, QUIRE_FLOAT32, i == PACKED ? 0 : 2, keys, NULL};
+    call->value = (quire_tensor){value, 0, QUIRE_FLOAT32, 2, keys, NULL};
+    call->key_cache = (quire_tensor){key_cache, 0, QUIRE_FLOAT32, i == FLAT ? 2 : 4, blocks, NULL};
+    call->value_cache = (quire_tensor){value_cache, 0, QUIRE_FLOAT32, 4, blocks, NULL};
+    call->value_cache_out =
+        (quire_tensor){value_cache, 0, QUIRE_FLOAT32, i == OUTPUT ? 4 : 0, blocks, NULL};
+    call->slot_mapping = (quire_tensor){slots, 0, QUIRE_INT32, i == NO_SLOTS ? 0 : 1, one, NULL};
+    call->local_window_size = i == WINDOW ? 4 : -1;
+    call->num_heads = HQ;
+    call->kv_num_heads = HKV;
+    call->output = (quire_tensor){shared, 0, QUIRE_FLOAT32, 2, rows, NULL};
+    args.prefix_table =
+        (quire_tensor){prefix, 0, QUIRE_INT32, i == NO_TABLE ? 0 : 2, columns, NULL};
+    args.prefix_tokens = i == NO_PREFIX ? 0
+                         : i == UNEVEN  ? P + 1
+                         : i == HUGE    ? INT64_MAX / P * P
+                                        : P;
+    memset(shared, 0x55, sizeof shared);
+    quire_error error;
+    const quire_status status = quire_shared_prefix_attention(device, &args, &error);
+    if (status != want[i]) {
+      fail_msg("call %d: %s: %s", i, quire_status_name(status), error.message);
+    }
+    for (size_t j = 0; j < sizeof shared; ++j) {
+      assert_int_equal(((const unsigned char *)shared)[j], 0x55);
+    }
+  }
+  quire_device_release(device);
+  quire_context_release(context);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(equals_the_plain_call),
-      cmocka_unit_test(memory_may_fail),
-      cmocka_unit_test(refuses_what_it_cannot),
+      cmocka_unit_test(equals_the_plain_call),  cmocka_unit_test(memory_may_fail),
+      cmocka_unit_test(refuses_what_it_cannot), cmocka_unit_test(queries_are_checked),
+      cmocka_unit_test(calls_are_checked),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
