@@ -11,7 +11,7 @@ if(NOT TARGET jansson::jansson)
     INTERFACE_LINK_LIBRARIES PkgConfig::QUIRE_JANSSON)
 endif()
 
-if(QUIRE_BUILD_TESTS AND NOT TARGET cmocka::cmocka)
+if((QUIRE_BUILD_TESTS OR QUIRE_BUILD_FUZZERS) AND NOT TARGET cmocka::cmocka)
   find_package(PkgConfig REQUIRED)
   pkg_check_modules(QUIRE_CMOCKA REQUIRED IMPORTED_TARGET cmocka)
   add_library(cmocka::cmocka ALIAS PkgConfig::QUIRE_CMOCKA)

@@ -1,275 +1,196 @@
 /*
- * Typed calls on the CPU with arbitrary integers in every length, table, slot and index. All memory
- * has its exact size, so that AddressSanitizer sees each step outside. A call that is accepted must
- * keep sequences apart: every block that sequence `own` does not map holds SECRET, everything else
- * lies in [-1, 1], and so must be what `own` gets.
+ * Typed calls on the CPU with arbitrary integers in every length, table, slot and index. A call
+ * that is accepted must keep sequences apart: every block that sequence `own` does not map holds a
+ * secret, everything else lies in [-1, 1], and so must be what `own` gets.
  */
-#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "quire/quire.h"
+#include "call_tensors.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define SECRET 1e30F
+enum { HEADS = 2, LARGEST_INT8 = 128 /* times a scale of at most 1 */ };
 
-/* ---- what the bytes say; zeros when they are used up ---- */
-
-typedef struct source {
-  const uint8_t *data;
-  size_t left;
-} source;
-
-static int take(source *from, int count) {
-  if (from->left == 0) {
-    return 0;
-  }
-  from->left--;
-  return *from->data++ % count;
+static quire_dtype take_dtype(source *from) {
+  static const quire_dtype floats[] = {QUIRE_FLOAT32, QUIRE_FLOAT16, QUIRE_BFLOAT16};
+  return floats[take(from, 3)];
 }
 
-/* Mostly an index that may be right, sometimes anything. */
-static int32_t take_integer(source *from) {
-  const int kind = take(from, 256);
-  if (kind < 240) {
-    return kind % 12 - 1;
-  }
-  static const int32_t corners[] = {INT32_MIN, INT32_MAX, -2, 1 << 30, 65536, 255};
-  if (kind < 252) {
-    return corners[kind % 6];
-  }
-  uint32_t bits = 0;
-  for (int i = 0; i < 4; i++) {
-    bits = bits << 8 | (uint32_t)take(from, 256);
-  }
-  return (int32_t)bits;
+static int64_t take_size(source *from) {
+  static const int64_t sizes[] = {8, 1, 20, 64};
+  return sizes[take(from, 4)];
 }
 
-/* ---- tensors in memory of their own ---- */
-
-enum { TENSORS = 24 };
-
-typedef struct memory {
-  void *blocks[TENSORS];
-  int64_t shapes[TENSORS][5];
-  int count;
-} memory;
-
-static quire_tensor make(memory *m, quire_dtype dtype, int rank, int64_t a, int64_t b, int64_t c,
-                         int64_t d) {
-  const int i = m->count++;
-  const int64_t shape[] = {a, b, c, d, 1};
-  size_t elements = 1;
-  for (int j = 0; j < rank; j++) {
-    elements *= (size_t)shape[j];
-  }
-  memcpy(m->shapes[i], shape, sizeof shape);
-  m->blocks[i] = malloc(elements * quire_dtype_size(dtype) + (elements == 0));
-  if (m->blocks[i] == NULL) {
-    abort();
-  }
-  memset(m->blocks[i], 0, elements * quire_dtype_size(dtype));
-  return (quire_tensor){m->blocks[i], 0, dtype, rank, m->shapes[i], NULL};
+/* Few, mostly; sometimes what the kernels for many take. */
+static int64_t take_tokens(source *from) {
+  return take(from, 8) == 1 ? 9 + take(from, 60) : take(from, 6);
 }
 
-static size_t count_of(const quire_tensor *tensor) {
-  size_t elements = 1;
-  for (int i = 0; i < tensor->ndim; i++) {
-    elements *= (size_t)tensor->shape[i];
-  }
-  return elements;
+/* What an attribute should be, now and then anything. */
+static int64_t take_attribute(source *from, int64_t right) {
+  return take(from, 64) == 1 ? take_integer(from) : right;
 }
 
-static quire_tensor make_floats(memory *m, int rank, int64_t a, int64_t b, int64_t c, int64_t d) {
-  quire_tensor tensor = make(m, QUIRE_FLOAT32, rank, a, b, c, d);
-  float *values = tensor.data;
-  for (size_t i = 0; i < count_of(&tensor); i++) {
-    values[i] = (float)((int)(i * 7 % 31) - 15) / 15;
-  }
-  return tensor;
+static void make_scales(memory *m, quire_paged_attention_args *args, source *from) {
+  const int64_t *shape = args->key_cache.shape;
+  args->k_scale_cache = make_floats(m, QUIRE_FLOAT32, 3, shape[0], shape[1], HEADS, 1);
+  args->v_scale_cache = make_floats(m, QUIRE_FLOAT32, 3, shape[0], shape[1], HEADS, 1);
+  args->k_quant_type = args->v_quant_type = take(from, 16) == 1 ? "PER_TENSOR" : "PER_TOKEN";
 }
-
-static quire_tensor make_integers(memory *m, source *from, int rank, int64_t a, int64_t b) {
-  quire_tensor tensor = make(m, QUIRE_INT32, rank, a, b, 1, 1);
-  int32_t *values = tensor.data;
-  for (size_t i = 0; i < count_of(&tensor); i++) {
-    values[i] = take_integer(from);
-  }
-  return tensor;
-}
-
-/* Prefix sums of small counts, now and then broken: what checks let through must be reached. */
-static quire_tensor make_offsets(memory *m, source *from, int64_t sequences, int64_t tokens) {
-  quire_tensor tensor = make(m, QUIRE_INT32, 1, sequences + 1, 1, 1, 1);
-  int32_t *values = tensor.data;
-  for (int64_t i = 1; i < sequences; i++) {
-    values[i] = values[i - 1] + take(from, (int)(tokens - values[i - 1]) + 1);
-  }
-  values[sequences] = (int32_t)tokens;
-  if (take(from, 8) == 1) {
-    values[take(from, (int)sequences + 1)] = take_integer(from);
-  }
-  return tensor;
-}
-
-static void release(memory *m) {
-  for (int i = 0; i < m->count; i++) {
-    free(m->blocks[i]);
-  }
-}
-
-static void expect_small(const float *values, size_t count) {
-  for (size_t i = 0; i < count; i++) {
-    if (!(fabsf(values[i]) <= 2)) {
-      abort(); /* what another sequence owns */
-    }
-  }
-}
-
-/* Fills the slots of `stride` floats that no entry of `mapped` names. */
-static void plant(quire_tensor *tensor, size_t slots, const int32_t *mapped, int64_t count) {
-  const size_t stride = count_of(tensor) / (slots > 0 ? slots : 1);
-  for (size_t slot = 0; slot < slots; slot++) {
-    int own = 0;
-    for (int64_t i = 0; i < count; i++) {
-      own |= mapped[i] == (int32_t)slot;
-    }
-    for (size_t i = 0; i < stride && !own; i++) {
-      ((float *)tensor->data)[slot * stride + i] = SECRET;
-    }
-  }
-}
-
-/* ---- operators ---- */
-
-enum { HEADS = 2, D = 8 };
 
 static void call_paged_attention(quire_device *device, source *from) {
   memory m = {{NULL}, {{0}}, 0};
-  const int64_t tokens = take(from, 6), sequences = 1 + take(from, 3), rows = 1 + take(from, 4);
-  const int64_t blocks = 1 + take(from, 8), columns = 1 + take(from, 5);
-  const int64_t width = (int64_t)HEADS * D, own = take(from, (int)sequences);
+  const quire_dtype dtype = take_dtype(from), stored = take(from, 4) == 1 ? QUIRE_INT8 : dtype;
+  const int64_t tokens = take_tokens(from), sequences = 1 + take(from, 3),
+                rows = 1 + take(from, 17);
+  const int64_t blocks = 1 + take(from, 8), columns = 1 + take(from, 20), d = take_size(from);
+  const int64_t width = HEADS * d, own = take(from, (int)sequences);
   quire_paged_attention_args args;
   quire_paged_attention_args_init(&args);
-  args.query = make_floats(&m, 2, tokens, 2 * width, 1, 1);
-  args.key = make_floats(&m, 2, tokens, width, 1, 1);
-  args.value = make_floats(&m, 2, tokens, width, 1, 1);
-  args.key_cache = make_floats(&m, 4, blocks, rows, HEADS, D);
-  args.value_cache = make_floats(&m, 4, blocks, rows, HEADS, D);
+  args.query = make_floats(&m, dtype, 2, tokens, 2 * width, 1, 1);
+  args.key = make_floats(&m, dtype, 2, tokens, width, 1, 1);
+  args.value = make_floats(&m, dtype, 2, tokens, width, 1, 1);
+  args.key_cache = make_floats(&m, stored, 4, blocks, rows, HEADS, d);
+  args.value_cache = make_floats(&m, stored, 4, blocks, rows, HEADS, d);
   args.cumulative_sequence_length = make_offsets(&m, from, sequences, tokens);
-  args.past_seqlens = make_integers(&m, from, 1, sequences, 1);
-  args.block_table = make_integers(&m, from, 2, sequences, columns);
+  args.past_seqlens = make_integers(&m, from, 1, sequences, 1, 1 + 16 * take(from, 2));
+  args.block_table = make_integers(&m, from, 2, sequences, columns, 1);
   if (take(from, 2)) {
-    args.slot_mapping = make_integers(&m, from, 1, tokens, 1);
+    args.slot_mapping = make_integers(&m, from, 1, tokens, 1, 1);
   }
-  args.output = make(&m, QUIRE_FLOAT32, 2, tokens, 2 * width, 1, 1);
-  args.num_heads = (int64_t)2 * HEADS;
-  args.kv_num_heads = HEADS;
+  if (take(from, 4) == 1) {
+    args.attention_metadata = make_integers(&m, from, 1, 2 + take(from, 2), 1, 32);
+  }
+  args.output = make(&m, dtype, 2, tokens, 2 * width, 1, 1);
+  args.num_heads = take_attribute(from, (int64_t)2 * HEADS);
+  args.kv_num_heads = take_attribute(from, HEADS);
   args.is_causal = take(from, 4) != 1;
-  args.local_window_size = take(from, 4) == 1 ? 1 + take(from, 8) : -1;
-  const int32_t *table = args.block_table.data, *offsets = args.cumulative_sequence_length.data;
-  plant(&args.key_cache, (size_t)blocks, table + own * columns, columns);
-  plant(&args.value_cache, (size_t)blocks, table + own * columns, columns);
+  args.local_window_size = take(from, 4) == 1 ? take_attribute(from, 1 + take(from, 8)) : -1;
+  const int32_t *mapped = (const int32_t *)args.block_table.data + own * columns;
+  if (stored == QUIRE_INT8) {
+    make_scales(&m, &args, from);
+    plant(&args.k_scale_cache, (size_t)blocks, mapped, columns);
+    plant(&args.v_scale_cache, (size_t)blocks, mapped, columns);
+  } else {
+    plant(&args.key_cache, (size_t)blocks, mapped, columns);
+    plant(&args.value_cache, (size_t)blocks, mapped, columns);
+  }
   if (quire_paged_attention(device, &args, NULL) == QUIRE_OK) {
-    const size_t first = (size_t)offsets[own], last = (size_t)offsets[own + 1];
-    expect_small((const float *)args.output.data + first * 2 * (size_t)width,
-                 (last - first) * 2 * (size_t)width);
+    const int32_t *offsets = args.cumulative_sequence_length.data;
+    const size_t row = (size_t)(2 * width);
+    expect_small(&args.output, (size_t)offsets[own] * row, (size_t)offsets[own + 1] * row,
+                 stored == QUIRE_INT8 ? LARGEST_INT8 : 2);
   }
   release(&m);
 }
 
 static void call_paged_decode(quire_device *device, source *from) {
   memory m = {{NULL}, {{0}}, 0};
-  const int64_t sequences = 1 + take(from, 3), rows = 1 + take(from, 4);
-  const int64_t pages = 1 + take(from, 8), columns = 1 + take(from, 5);
-  const int64_t own = take(from, (int)sequences);
+  const quire_dtype dtype = take_dtype(from), stored = take(from, 4) == 1 ? QUIRE_INT8 : dtype;
+  const int64_t sequences = 1 + take(from, 3), rows = 1 + take(from, 17), d = take_size(from);
+  const int64_t pages = 1 + take(from, 8), columns = 1 + take(from, 20);
+  const int64_t own = take(from, (int)sequences), kept = stored == QUIRE_INT8 ? (d + 3) / 4 * 4 : d;
   quire_paged_decode_args args;
   quire_paged_decode_args_init(&args);
-  args.query = make_floats(&m, 3, sequences, HEADS, D, 1);
-  args.key_pages = make_floats(&m, 4, 1, pages, rows, D);
-  args.value_pages = make_floats(&m, 4, 1, pages, rows, D);
-  args.page_table = make_integers(&m, from, 2, sequences, columns);
-  args.context_lengths = make_integers(&m, from, 1, sequences, 1);
-  args.output = make(&m, QUIRE_FLOAT32, 3, sequences, HEADS, D, 1);
+  args.query = make_floats(&m, dtype, 3, sequences, HEADS, d, 1);
+  args.key_pages = make_floats(&m, stored, 4, 1, pages, rows, kept);
+  args.value_pages = make_floats(&m, stored, 4, 1, pages, rows, kept);
+  args.page_table = make_integers(&m, from, 2, sequences, columns, 1);
+  args.context_lengths = make_integers(&m, from, 1, sequences, 1, 1 + 16 * take(from, 2));
+  args.output = make(&m, dtype, 3, sequences, HEADS, d, 1);
   args.scale = 0.3F;
-  args.partial_blocks = take(from, 4);
-  args.local_window_size = take(from, 4) == 1 ? 1 + take(from, 8) : -1;
-  const int32_t *table = args.page_table.data;
-  plant(&args.key_pages, (size_t)pages, table + own * columns, columns);
-  plant(&args.value_pages, (size_t)pages, table + own * columns, columns);
+  args.partial_blocks = take_attribute(from, take(from, 4));
+  args.context_bound = take(from, 4) == 1 ? take_integer(from) : 0;
+  args.local_window_size = take(from, 4) == 1 ? take_attribute(from, 1 + take(from, 8)) : -1;
+  const int32_t *mapped = (const int32_t *)args.page_table.data + own * columns;
+  if (stored == QUIRE_INT8) {
+    args.key_scales = make_floats(&m, QUIRE_FLOAT32, 3, 1, pages, rows, 1);
+    args.value_scales = make_floats(&m, QUIRE_FLOAT32, 3, 1, pages, rows, 1);
+    plant(&args.key_scales, (size_t)pages, mapped, columns);
+    plant(&args.value_scales, (size_t)pages, mapped, columns);
+  } else {
+    plant(&args.key_pages, (size_t)pages, mapped, columns);
+    plant(&args.value_pages, (size_t)pages, mapped, columns);
+  }
   if (quire_paged_decode(device, &args, NULL) == QUIRE_OK) {
-    expect_small((const float *)args.output.data + own * HEADS * D, (size_t)HEADS * D);
+    const size_t row = (size_t)(HEADS * d), first = (size_t)own * row;
+    expect_small(&args.output, first, first + row, stored == QUIRE_INT8 ? LARGEST_INT8 : 2);
   }
   release(&m);
 }
 
-/* The slot that a sequence reads; everything else in the pool is secret. */
-static void plant_states(quire_tensor *pool, const quire_tensor *reads, int64_t own) {
-  plant(pool, (size_t)pool->shape[0], (const int32_t *)reads->data + own, 1);
-}
-
 static void call_linear_attention(quire_device *device, source *from) {
   memory m = {{NULL}, {{0}}, 0};
-  const int64_t tokens = take(from, 6), sequences = 1 + take(from, 3), slots = 1 + take(from, 8);
-  const int64_t window = take(from, 3), own = take(from, (int)sequences);
+  static const char *const rules[] = {"gated", "linear", "delta", "gated_delta"};
+  const quire_dtype dtype = take_dtype(from), state = take_dtype(from);
+  const int64_t tokens = take_tokens(from), sequences = 1 + take(from, 3),
+                slots = 1 + take(from, 8);
+  const int64_t window = take(from, 3), own = take(from, (int)sequences), d = take_size(from);
+  const int rule = take(from, 4), is_major = take(from, 2);
   quire_linear_attention_args args;
   quire_linear_attention_args_init(&args);
-  args.query = make_floats(&m, 3, 1, tokens, (int64_t)HEADS * D, 1);
-  args.key = make_floats(&m, 3, 1, tokens, (int64_t)HEADS * D, 1);
-  args.value = make_floats(&m, 3, 1, tokens, (int64_t)HEADS * D, 1);
-  args.decay = make_floats(&m, 3, 1, tokens, HEADS, 1);
-  args.beta = make_floats(&m, 3, 1, tokens, HEADS, 1);
+  args.query = make_floats(&m, dtype, 3, 1, tokens, HEADS * d, 1);
+  args.key = make_floats(&m, dtype, 3, 1, tokens, HEADS * d, 1);
+  args.value = make_floats(&m, dtype, 3, 1, tokens, HEADS * d, 1);
+  if (rule % 3 == 0) { /* zeros: numbers that grow would hide a secret */
+    args.decay = make(&m, dtype, 3, 1, tokens, HEADS, 1);
+  }
+  if (rule > 1) {
+    args.beta = make_floats(&m, dtype, 3, 1, tokens, HEADS, 1);
+  }
   args.cu_seqlens = make_offsets(&m, from, sequences, tokens);
-  args.state_pool = make_floats(&m, 4, slots, HEADS, D, D);
-  args.read_indices = make_integers(&m, from, 1, sequences, 1);
-  args.write_indices = make_integers(&m, from, window > 0 ? 2 : 1, sequences, window);
-  args.output = make(&m, QUIRE_FLOAT32, 3, 1, tokens, (int64_t)HEADS * D, 1);
-  args.q_num_heads = HEADS;
-  args.kv_num_heads = HEADS;
-  args.state_window = window;
-  args.update_rule = "gated";
-  const int32_t *offsets = args.cu_seqlens.data;
-  plant_states(&args.state_pool, &args.read_indices, own);
-  if (quire_linear_attention(device, &args, NULL) == QUIRE_OK) {
-    const float *output = args.output.data;
-    for (int64_t i = (int64_t)offsets[own] * HEADS * D; i < (int64_t)offsets[own + 1] * HEADS * D;
-         i++) {
-      if (!(fabsf(output[i]) < 1e6F)) {
-        abort();
-      }
-    }
+  args.state_pool = make_floats(&m, state, 4, slots, HEADS, d, d);
+  args.read_indices = make_integers(&m, from, 1, sequences, 1, 1);
+  args.write_indices = make_integers(&m, from, window > 0 ? 2 : 1, sequences, window, 1);
+  args.output = make(&m, dtype, 3, 1, tokens, HEADS * d, 1);
+  args.q_num_heads = take_attribute(from, HEADS);
+  args.kv_num_heads = take_attribute(from, HEADS);
+  args.state_window = take_attribute(from, window);
+  args.update_rule = rules[rule];
+  args.state_layout = is_major ? "v_major" : "k_major";
+  plant(&args.state_pool, (size_t)slots, (const int32_t *)args.read_indices.data + own, 1);
+  if (quire_linear_attention(device, &args, NULL) == QUIRE_OK && rule < 2) {
+    const int32_t *offsets = args.cu_seqlens.data;
+    const size_t row = (size_t)(HEADS * d);
+    expect_small(&args.output, (size_t)offsets[own] * row, (size_t)offsets[own + 1] * row, 600);
   }
   release(&m);
 }
 
 static void call_causal_conv(quire_device *device, source *from) {
-  enum { CHANNELS = 5, TAPS = 4 };
+  enum { TAPS = 4 };
   memory m = {{NULL}, {{0}}, 0};
-  const int64_t tokens = take(from, 6), sequences = 1 + take(from, 3), slots = 1 + take(from, 8);
-  const int64_t window = take(from, 3), own = take(from, (int)sequences);
+  const quire_dtype dtype = take_dtype(from);
+  const int64_t tokens = take_tokens(from), sequences = 1 + take(from, 3),
+                slots = 1 + take(from, 8);
+  const int64_t window = take(from, 3), own = take(from, (int)sequences),
+                channels = take_size(from);
+  const int64_t kept = (TAPS - 1) * (1 + (take(from, 4) == 1));
   quire_causal_conv_with_state_args args;
   quire_causal_conv_with_state_args_init(&args);
-  args.input = make_floats(&m, 3, 1, tokens, CHANNELS, 1);
-  args.weight = make_floats(&m, 3, CHANNELS, 1, TAPS, 1);
+  args.channels_last = take(from, 2);
+  args.dilation = take_attribute(from, kept / (TAPS - 1));
+  const int64_t outer = args.channels_last ? tokens : channels;
+  args.input = make_floats(&m, dtype, 3, 1, outer, tokens + channels - outer, 1);
+  args.weight = make_floats(&m, dtype, 3, channels, 1, TAPS, 1);
   args.cu_seqlens = make_offsets(&m, from, sequences, tokens);
-  args.state_pool = make_floats(&m, 3, slots, TAPS - 1, CHANNELS, 1);
-  args.read_indices = make_integers(&m, from, 1, sequences, 1);
-  args.write_indices = make_integers(&m, from, window > 0 ? 2 : 1, sequences, window);
-  args.output = make(&m, QUIRE_FLOAT32, 3, 1, tokens, CHANNELS, 1);
-  args.channels_last = 1;
-  args.state_window = window;
-  const int32_t *offsets = args.cu_seqlens.data;
-  plant_states(&args.state_pool, &args.read_indices, own);
+  args.state_pool = args.channels_last ? make_floats(&m, dtype, 3, slots, kept, channels, 1)
+                                       : make_floats(&m, dtype, 3, slots, channels, kept, 1);
+  args.read_indices = make_integers(&m, from, 1, sequences, 1, 1);
+  args.write_indices = make_integers(&m, from, window > 0 ? 2 : 1, sequences, window, 1);
+  args.output = make(&m, dtype, 3, 1, outer, tokens + channels - outer, 1);
+  args.state_window = take_attribute(from, window);
+  plant(&args.state_pool, (size_t)slots, (const int32_t *)args.read_indices.data + own, 1);
   if (quire_causal_conv_with_state(device, &args, NULL) == QUIRE_OK) {
-    const float *output = args.output.data;
-    for (int64_t i = (int64_t)offsets[own] * CHANNELS; i < (int64_t)offsets[own + 1] * CHANNELS;
-         i++) {
-      if (!(fabsf(output[i]) <= TAPS + 1)) {
-        abort();
-      }
+    const int32_t *offsets = args.cu_seqlens.data;
+    const size_t first = (size_t)offsets[own], last = (size_t)offsets[own + 1];
+    for (size_t c = 0; c < (size_t)channels && !args.channels_last; c++) {
+      expect_small(&args.output, c * (size_t)tokens + first, c * (size_t)tokens + last, TAPS + 1);
+    }
+    if (args.channels_last) {
+      expect_small(&args.output, first * (size_t)channels, last * (size_t)channels, TAPS + 1);
     }
   }
   release(&m);
@@ -277,17 +198,20 @@ static void call_causal_conv(quire_device *device, source *from) {
 
 static void call_replay(quire_device *device, source *from) {
   memory m = {{NULL}, {{0}}, 0};
-  const int64_t tokens = take(from, 6), sequences = 1 + take(from, 3), slots = 1 + take(from, 8);
+  const int64_t tokens = take_tokens(from), sequences = 1 + take(from, 3),
+                slots = 1 + take(from, 8);
+  const int64_t d = take_size(from);
   quire_linear_attention_replay_args args;
   quire_linear_attention_replay_args_init(&args);
-  args.log_key = make_floats(&m, 3, 1, tokens, (int64_t)HEADS * D, 1);
-  args.log_value = make_floats(&m, 3, 1, tokens, (int64_t)HEADS * D, 1);
-  args.accepted = make_integers(&m, from, 1, sequences, 1);
+  args.log_key = make_floats(&m, QUIRE_FLOAT32, 3, 1, tokens, HEADS * d, 1);
+  args.log_value = make_floats(&m, QUIRE_FLOAT32, 3, 1, tokens, HEADS * d, 1);
+  args.accepted = make_integers(&m, from, 1, sequences, 1, 1);
   args.cu_seqlens = make_offsets(&m, from, sequences, tokens);
-  args.state_pool = make_floats(&m, 4, slots, HEADS, D, D);
-  args.read_indices = make_integers(&m, from, 1, sequences, 1);
-  args.write_indices = make_integers(&m, from, 1, sequences, 1);
-  args.kv_num_heads = HEADS;
+  args.state_pool = make_floats(&m, take_dtype(from), 4, slots, HEADS, d, d);
+  args.read_indices = make_integers(&m, from, 1, sequences, 1, 1);
+  args.write_indices = make_integers(&m, from, 1, sequences, 1, 1);
+  args.kv_num_heads = take_attribute(from, HEADS);
+  args.key_num_heads = take_attribute(from, 0);
   quire_linear_attention_replay(device, &args, NULL);
   release(&m);
 }

@@ -14,25 +14,41 @@ shift 2
 build=${QUIRE_FUZZ_BUILD:-build/fuzz}
 corpus=build/fuzz/corpus/$target findings=build/fuzz/findings log=build/fuzz/$target.log
 mkdir -p "$corpus" "$findings"
-: >"$log"
 
 arguments=(-rss_limit_mb=4096 -max_len=65536 -timeout=60 -print_final_stats=1
   -artifact_prefix="$findings/$target-" "$@" "$corpus")
-[[ ! -f fuzz/dictionaries/$target ]] || arguments+=(-dict="fuzz/dictionaries/$target")
-[[ ! -d fuzz/corpus/$target ]] || arguments+=("fuzz/corpus/$target")
-case $target in # what the repository holds anyway
-  fuzz_manifest) arguments+=(kernels) ;;
-  fuzz_template) arguments+=(kernels/common kernels/paged_decode) ;;
-  fuzz_safetensors) arguments+=(tests/data/cases) ;;
+arguments+=("fuzz/corpus/$target")
+words=()
+case $target in # words, and what the repository holds anyway
+  fuzz_expression) words=(expression) ;;
+  fuzz_manifest) words=(expression members) && arguments+=(kernels tests/data/lint) ;;
+  fuzz_plan) words=(expression members) ;;
+  fuzz_template) words=(expression template) && arguments+=(kernels/common kernels/paged_decode) ;;
+  fuzz_safetensors) words=(header) && arguments+=(tests/data/cases) ;;
 esac
+((${#words[@]} == 0)) || {
+  (cd fuzz/dictionaries && cat "${words[@]}") >"build/fuzz/$target.dict"
+  arguments+=(-dict="build/fuzz/$target.dict")
+}
 
-# One piece may take as many seconds of the clock as are left to the processor, which is never less.
-used=0 status=0 TIMEFORMAT='processor: %U %S'
-while ((status == 0)) && left=$(awk -v all="$seconds" -v used="$used" \
-  'BEGIN {left = all - used; print left <= 0 ? 0 : left < 10 ? 10 : int(left)}') && ((left > 0)); do
-  { time "$build/fuzz/$target" -max_total_time="$left" "${arguments[@]}"; } >>"$log" 2>&1 || status=1
-  used=$(awk '/^processor: / {sum += $2 + $3} END {print sum + 0}' "$log")
+# processor_seconds PID: of user and system; nothing once it has ended.
+processor_seconds() {
+  { sed 's/.*) //' "/proc/$1/stat" 2>/dev/null || true; } |
+    awk -v ticks="$(getconf CLK_TCK)" 'NF {printf "%d\n", ($12 + $13) / ticks}'
+}
+
+# The clock does not count: other programs may hold the processor. SIGUSR1 ends libFuzzer in order.
+status=0 used=0
+"$build/fuzz/$target" "${arguments[@]}" >"$log" 2>&1 &
+pid=$!
+trap 'kill "$pid" 2>/dev/null || true' EXIT
+while now=$(processor_seconds "$pid") && [[ -n $now ]]; do
+  used=$now
+  ((used < seconds)) || kill -USR1 "$pid" 2>/dev/null || true
+  sleep 1
 done
+wait "$pid" || status=1
+trap - EXIT
 
 ((status == 0)) || tail -n 60 "$log"
 awk -v target="$target" -v used="$used" '
@@ -46,7 +62,7 @@ awk -v target="$target" -v used="$used" '
   }
   /Test unit written to/ && !/slow-unit/ {findings++}
   END {
-    printf "%s: %.0f processor seconds, %d executions, %d edges, %d features, corpus %s, %d findings\n",
+    printf "%s: %d processor seconds, %d executions, %d edges, %d features, corpus %s, %d findings\n",
            target, used, executions, edges, features, corpus, findings
   }' "$log"
 exit "$status"

@@ -16,6 +16,14 @@
 
 enum { CANARY = 0xA5, SPARSE_BYTES = 1 << 28 };
 
+static const uint8_t *chosen;
+static size_t chosen_count;
+
+void diff_choose_by(const uint8_t *choices, size_t count) {
+  chosen = choices;
+  chosen_count = count;
+}
+
 uint64_t diff_next(diff_random *random) {
   uint64_t x = random->state += UINT64_C(0x9E3779B97F4A7C15);
   x = (x ^ x >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
@@ -24,7 +32,16 @@ uint64_t diff_next(diff_random *random) {
 }
 
 int64_t diff_between(diff_random *random, int64_t low, int64_t high) {
-  return low + (int64_t)(diff_next(random) % (uint64_t)(high - low + 1));
+  const uint64_t count = (uint64_t)(high - low + 1);
+  const size_t bytes = count > 256 ? 2 : 1;
+  if (random->choices_left < bytes) {
+    return low + (int64_t)(diff_next(random) % count);
+  }
+  uint64_t choice = 0;
+  for (size_t i = 0; i < bytes; ++i, --random->choices_left) {
+    choice = choice << 8 | *random->choices++;
+  }
+  return low + (int64_t)(choice % count);
 }
 
 bool diff_once_in(diff_random *random, int64_t n) {
@@ -45,7 +62,7 @@ float diff_normal(diff_random *random) {
 }
 
 void diff_call_begin(diff_call *call, const char *op, uint64_t seed) {
-  *call = (diff_call){.op = op, .seed = seed, .random = {seed}};
+  *call = (diff_call){.op = op, .seed = seed, .random = {seed, chosen, chosen_count}};
   diff_say(call, "%s seed %llu:", op, (unsigned long long)seed);
 }
 

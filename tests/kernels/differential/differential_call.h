@@ -14,7 +14,12 @@ enum { DIFF_MOST_TENSORS = 24, DIFF_MOST_ATTRIBUTES = 16, DIFF_MOST_EXTENTS = 4 
 
 typedef struct diff_random {
   uint64_t state;
+  const uint8_t *choices; /* what decides first, of a fuzzer */
+  size_t choices_left;
 } diff_random;
+
+/* Lets these bytes decide in the calls to come, as long as they last; values stay random. */
+void diff_choose_by(const uint8_t *choices, size_t count);
 
 uint64_t diff_next(diff_random *random);
 /* In [low, high]. */
