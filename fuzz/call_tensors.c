@@ -86,8 +86,10 @@ quire_tensor make_integers(memory *m, source *from, int rank, int64_t a, int64_t
 quire_tensor make_offsets(memory *m, source *from, int64_t sequences, int64_t tokens) {
   quire_tensor tensor = make(m, QUIRE_INT32, 1, sequences + 1, 1, 1, 1);
   int32_t *values = tensor.data;
+  int32_t sum = 0;
   for (int64_t i = 1; i < sequences; i++) {
-    values[i] = values[i - 1] + take(from, (int)(tokens - values[i - 1]) + 1);
+    sum += take(from, (int)(tokens - sum) + 1);
+    values[i] = sum;
   }
   values[sequences] = (int32_t)tokens;
   if (take(from, 8) == 1) {

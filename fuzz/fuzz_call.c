@@ -167,7 +167,7 @@ static void call_causal_conv(quire_device *device, source *from) {
                 slots = 1 + take(from, 8);
   const int64_t window = take(from, 3), own = take(from, (int)sequences),
                 channels = take_size(from);
-  const int64_t kept = (TAPS - 1) * (1 + (take(from, 4) == 1));
+  const int64_t kept = (int64_t)(TAPS - 1) * (1 + (take(from, 4) == 1));
   quire_causal_conv_with_state_args args;
   quire_causal_conv_with_state_args_init(&args);
   args.channels_last = take(from, 2);

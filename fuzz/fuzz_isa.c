@@ -80,7 +80,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (subjects[i].device != NULL) {
       diff_run(&subjects[i], &call, 1 + (data[1] + i) % 3, NULL);
       if (!diff_compare(&call, where, sizeof where)) {
-        fprintf(stderr, "%s: %s\n  %s\n", sets[i].name, where, call.text);
+        (void)fprintf(stderr, "%s: %s\n  %s\n", sets[i].name, where, call.text);
         abort();
       }
     }

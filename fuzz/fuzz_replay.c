@@ -25,7 +25,7 @@ static void run_file(one_input *run, const char *path) {
   quire_file_bytes bytes;
   quire_error error = {0};
   if (quire_file_read(path, SIZE_MAX / 2, &bytes, &error) != QUIRE_OK) {
-    fprintf(stderr, "%s: %s\n", path, error.message);
+    (void)fprintf(stderr, "%s: %s\n", path, error.message);
     exit(1);
   }
   uint8_t *copy = malloc(bytes.size + (bytes.size == 0));
@@ -34,7 +34,7 @@ static void run_file(one_input *run, const char *path) {
   }
   memcpy(copy, bytes.data, bytes.size);
   printf("%s\n", path);
-  fflush(stdout);
+  (void)fflush(stdout);
   run(copy, bytes.size);
   free(copy);
   quire_file_release(&bytes);
@@ -48,12 +48,12 @@ int main(int count, char **arguments) {
     run = strcmp(arguments[1], targets[i].name) == 0 ? targets[i].run : run;
   }
   if (run == NULL || count < 3) {
-    fprintf(stderr, "usage: fuzz_replay TARGET PATH...\n");
+    (void)fprintf(stderr, "usage: fuzz_replay TARGET PATH...\n");
     return 2;
   }
   for (int i = 2; i < count; i++) {
     if (quire_file_list(arguments[i], "", &paths, &error) != QUIRE_OK) {
-      fprintf(stderr, "%s: %s\n", arguments[i], error.message);
+      (void)fprintf(stderr, "%s: %s\n", arguments[i], error.message);
       return 1;
     }
   }
