@@ -224,6 +224,8 @@ static void test_names(void **state) {
   }
   assert_string_equal(quire_status_name((quire_status)17), "UNKNOWN");
   assert_string_equal(quire_status_name((quire_status)-1), "UNKNOWN");
+  assert_string_equal(quire_status_description(QUIRE_BAD_SHAPE), "a dimension does not fit");
+  assert_string_equal(quire_status_description((quire_status)17), "not a status of this library");
   for (size_t i = 0; i < QUIRE_CPU_FEATURE_COUNT; i++) {
     assert_non_null(quire_cpu_features[i]);
   }

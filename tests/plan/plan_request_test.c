@@ -248,6 +248,52 @@ static void test_records(void **state) {
   quire_manifest_destroy(manifest);
 }
 
+static void test_scalars(void **state) {
+  quire_manifest *manifest = load_manifest();
+  const quire_request_tensor x = {
+      .name = "query", .dtype = QUIRE_FLOAT32, .ndim = 2, .shape = shape};
+  quire_named_value named[2] = {{.name = NULL, .type = QUIRE_VALUE_TYPE_INT, .i = 4}};
+  quire_request request = {.struct_size = sizeof request, .inputs = &x, .input_count = 1};
+  (void)state;
+  request.attributes = named;
+  request.attribute_count = 1;
+  expect(manifest, &request, QUIRE_BAD_REQUEST, "has no name");
+  named[0] = (quire_named_value){.name = "heads", .type = (quire_value_type)99};
+  expect(manifest, &request, QUIRE_BAD_REQUEST, "heads: the value has no known kind");
+  request.attribute_count = 0;
+  request.tunables = named;
+  request.tunable_count = 1;
+  named[0] = (quire_named_value){.name = "nothing", .type = QUIRE_VALUE_TYPE_INT, .i = 4};
+  expect(manifest, &request, QUIRE_BAD_REQUEST, "nothing: is not a tunable of test.Op");
+  named[0].name = "WG";
+  named[1] = named[0];
+  expect(manifest, &request, QUIRE_OK, "");
+  request.tunable_count = 2;
+  expect(manifest, &request, QUIRE_BAD_REQUEST, "WG: the tunable is given twice");
+  request.tunable_count = 0;
+  request.dtypes = named;
+  request.dtype_count = 1;
+  named[0] = (quire_named_value){.name = "T", .type = QUIRE_VALUE_TYPE_INT, .i = 4};
+  expect(manifest, &request, QUIRE_BAD_REQUEST, "T: the element type is not given by name");
+  quire_manifest_destroy(manifest);
+}
+
+static void test_strides_need_a_shape(void **state) {
+  static const int64_t strides[1] = {1};
+  quire_manifest *manifest = load_manifest();
+  const quire_request_tensor x = {
+      .name = "query", .dtype = QUIRE_FLOAT32, .ndim = 2, .shape = shape};
+  const quire_request_tensor y = {.name = "cache_out", .ndim = -1, .strides = strides};
+  const quire_request request = {.struct_size = sizeof request,
+                                 .inputs = &x,
+                                 .input_count = 1,
+                                 .outputs = &y,
+                                 .output_count = 1};
+  (void)state;
+  expect(manifest, &request, QUIRE_BAD_REQUEST, "cache_out: has strides but no shape");
+  quire_manifest_destroy(manifest);
+}
+
 /* The output side of an in-place tensor has a name of its own in calls by operator name. */
 static void test_naming(void **state) {
   static const int64_t strides[1] = {5};
@@ -409,6 +455,7 @@ static void test_step_limit(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_scalars),   cmocka_unit_test(test_strides_need_a_shape),
       cmocka_unit_test(test_malformed), cmocka_unit_test(test_big_texts),
       cmocka_unit_test(test_records),   cmocka_unit_test(test_naming),
       cmocka_unit_test(test_memory),    cmocka_unit_test(test_steps),
