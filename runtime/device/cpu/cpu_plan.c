@@ -1,5 +1,6 @@
 #include "cpu_plan.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "checked.h"
@@ -66,25 +67,16 @@ static quire_status fill_view(const quire_plan *plan, const quire_manifest_pass 
 
 /* ---- passes ---- */
 
+/* An implementation was chosen, and it takes these views: else the variant were not eligible. */
 static quire_status check_pass(const quire_plan_pass *planned, size_t view_count,
                                quire_error *error) {
-  const quire_manifest_pass *manifest = planned->manifest;
-  if (planned->implementation == NULL) {
-    return quire_fail(error, QUIRE_INTERNAL, NULL, manifest->id, "has no implementation");
-  }
-  if (view_count > QUIRE_PASS_MAX_BINDINGS) {
-    return quire_fail(error, QUIRE_LIMIT, NULL, manifest->id, "has %zu bindings, at most %d",
-                      view_count, (int)QUIRE_PASS_MAX_BINDINGS);
-  }
-  if (view_count != planned->implementation->binding_count) {
-    return quire_fail(error, QUIRE_INTERNAL, NULL, manifest->id,
-                      "has %zu bindings, its kernel %s has %zu", view_count,
-                      planned->implementation->name, planned->implementation->binding_count);
-  }
+  assert(planned->implementation != NULL && view_count <= QUIRE_PASS_MAX_BINDINGS &&
+         view_count == planned->implementation->binding_count);
+  (void)view_count;
   size_t items = 0;
   if (!quire_mul_size(planned->dispatch[0], planned->dispatch[1], &items) ||
       !quire_mul_size(items, planned->dispatch[2], &items)) {
-    return quire_fail(error, QUIRE_LIMIT, NULL, manifest->id, "has too many items");
+    return quire_fail(error, QUIRE_LIMIT, NULL, planned->manifest->id, "has too many items");
   }
   return QUIRE_OK;
 }
