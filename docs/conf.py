@@ -25,6 +25,7 @@ exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = f"Quire {release}"
 html_copy_source = False
+html_extra_path = ["../build/docs/doxygen"]  # the folder c, which Doxygen made
 html_static_path = ["site.css"]
 html_css_files = ["site.css"]
 highlight_language = "none"

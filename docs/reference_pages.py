@@ -154,37 +154,24 @@ def errors(repository: Path) -> list[str]:
 # ---- the C interface ----
 
 
-def comment_text(comment: str) -> str:
-    """A comment without its marks."""
-    inner = re.sub(r"^/\*+|\*+/$", "", comment.strip())
-    return "\n".join(re.sub(r"^[ \t]*\* ?", "", line) for line in inner.splitlines()).strip()
-
-
-def header_parts(text: str) -> list[tuple[str, str]]:
-    """(comment, declarations that follow it), from file to include guard's end."""
-    text = re.sub(r"#ifdef __cplusplus.*?#endif\n", "", text, flags=re.DOTALL)
-    text = re.sub(
-        r"^#(?:include|ifndef|define|endif|if|elif|else).*\n", "", text, flags=re.MULTILINE
-    )
-    parts = re.split(r"(?m)^(/\*.*?\*/)[ \t]*\n", text, flags=re.DOTALL | re.MULTILINE)
-    found = [("", parts[0].strip())] if parts[0].strip() else []
-    for comment, declaration in zip(parts[1::2], parts[2::2], strict=True):
-        found.append((comment_text(comment), declaration.strip()))
-    return found
+def purpose(header: str) -> str:
+    """A header's first paragraph."""
+    comment = re.match(r"/\*\s(.*?)\*/", header, re.DOTALL)[1]
+    text = "\n".join(re.sub(r"^ \* ?", "", line) for line in comment.splitlines()).strip()
+    return " ".join(text.split("\n\n")[0].split())
 
 
 def c_interface(repository: Path) -> list[str]:
+    """What Doxygen makes of the headers is beside this page: see scripts/docs."""
     lines = ["# C interface", "", "From the headers in `include/quire/`; `quire.h` includes them all. "
-             "Headers compile alone, as C11 and as C++17.", ""]  # fmt: skip
+             "Headers compile alone, as C11 and as C++17. "
+             '<a href="../c/globals.html">All names</a>, <a href="../c/annotated.html">all structs</a>.',
+             ""]  # fmt: skip
+    rows = []
     for name in HEADERS[1:]:
-        path = repository / f"include/quire/{name}.h"
-        lines += [f"## quire/{name}.h", ""]
-        for comment, declaration in header_parts(path.read_text(encoding="utf-8")):
-            if comment:
-                lines += ["```text", comment, "```", ""]
-            if declaration:
-                lines += ["```c", declaration.replace("QUIRE_API ", ""), "```", ""]
-    return lines
+        text = (repository / f"include/quire/{name}.h").read_text(encoding="utf-8")
+        rows.append([f'<a href="../c/{name}_8h.html">quire/{name}.h</a>', purpose(text)])
+    return lines + table(["header", "what"], rows)
 
 
 # ---- the Python interface ----

@@ -9,6 +9,7 @@ packages_build=(gcc libc6-dev cmake ninja-build pkg-config libjansson-dev libxxh
 packages_test=(g++ libcmocka-dev python3 python3-venv binutils)
 packages_lint=(clang clang-format clang-tidy)
 packages_slow=(valgrind)
+packages_docs=(doxygen)
 packages_neon=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user libjansson-dev:arm64
   libcmocka-dev:arm64)
 
