@@ -136,6 +136,7 @@ static void linear(reader *from, int64_t batch, int64_t tokens, bench_linear *ou
   out->state_window = number(from, "state_window", 0, 0);
   out->has_channel_decay = decay && !strcmp(decay, "channel");
   out->has_gates = json_is_true(json_object_get(from->object, "gates"));
+  out->is_apart = json_is_true(json_object_get(from->object, "state_apart"));
   out->state_dtype = !state || !strcmp(state, "f32") ? QUIRE_FLOAT32
                      : !strcmp(state, "f16")         ? QUIRE_FLOAT16
                                                      : QUIRE_BFLOAT16;

@@ -29,6 +29,7 @@ typedef struct bench_linear {
   int64_t batch, tokens, query_heads, key_heads, value_heads, key_size, value_size;
   int64_t state_window;
   int has_channel_decay, has_gates;
+  int is_apart; /* the new state is written to a buffer of its own */
   quire_dtype state_dtype;
 } bench_linear;
 

@@ -79,7 +79,8 @@ static void add_activations(bench_builder *builder, const bench_linear *item) {
   quire_bench_integer(builder, "qk_l2_norm", 1);
 }
 
-/* Without a window the state is updated in place; with one, what is read lies apart. */
+/* Unless the case says otherwise the state is updated in place; with a window, what is read lies
+   apart. */
 static void add_states(bench_builder *builder, const bench_linear *item) {
   const int64_t window = item->state_window;
   const int64_t shape[5] = {window, item->batch, item->value_heads, item->key_size,
@@ -96,7 +97,7 @@ static void add_states(bench_builder *builder, const bench_linear *item) {
     quire_bench_repeat(builder, "past_state");
   }
   (void)quire_bench_tensor(builder, "present_state", 1, 1, item->state_dtype,
-                           window > 0 ? NULL : "past_state", ndim, dims);
+                           window > 0 || item->is_apart ? NULL : "past_state", ndim, dims);
 }
 
 quire_status quire_bench_make_linear(const quire_session *session, const bench_linear *item,
@@ -122,6 +123,6 @@ quire_status quire_bench_make_linear(const quire_session *session, const bench_l
   layers->bytes = quire_bench_linear_bytes(item, dtype);
   layers->flops = 7 * (double)(item->batch * item->tokens) * (double)item->value_heads *
                   (double)(item->key_size * item->value_size);
-  layers->is_updated = 1;
+  layers->traffic = item->is_apart ? BENCH_COPY : BENCH_UPDATE;
   return quire_bench_end(&builder);
 }

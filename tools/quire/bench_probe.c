@@ -38,6 +38,8 @@ static void work(member *self) {
   for (size_t i = 0; i < job->sweeps; ++i) {
     if (job->traffic == BENCH_READ) {
       self->sum += probe->kernels->read(part, count);
+    } else if (job->traffic == BENCH_COPY) {
+      memcpy(part + count / 2, part, count / 2 * sizeof *part);
     } else {
       probe->kernels->update(part, count);
     }

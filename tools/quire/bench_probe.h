@@ -10,8 +10,9 @@
 enum { BENCH_PROBE_SIZES = 32 };
 
 typedef enum bench_traffic {
-  BENCH_READ = 0,  /* every byte is read */
-  BENCH_UPDATE = 1 /* every byte is read and written back; both directions count */
+  BENCH_READ = 0,   /* every byte is read */
+  BENCH_UPDATE = 1, /* every byte is read and written back; both directions count */
+  BENCH_COPY = 2    /* one half is copied to the other; both directions count */
 } bench_traffic;
 
 /* What a thread does for a probe, compiled per instruction set. */

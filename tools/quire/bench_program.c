@@ -24,10 +24,11 @@ double quire_bench_case_set_bytes(const bench_case *item, const char *dtype) {
   }
   if (item->linear_layers > 0) {
     const bench_linear *linear = &item->linear;
+    const int64_t held =
+        linear->state_window > 0 ? 2 * linear->state_window : (linear->is_apart ? 2 : 1);
     bytes += (double)item->linear_layers *
              (double)(linear->batch * linear->value_heads * linear->key_size * linear->value_size) *
-             (double)quire_dtype_size(linear->state_dtype) *
-             (double)(linear->state_window > 0 ? 2 * linear->state_window : 1);
+             (double)quire_dtype_size(linear->state_dtype) * (double)held;
   }
   return bytes;
 }

@@ -4,6 +4,7 @@
 
 #include "bench_case.h"
 #include "bench_memory.h"
+#include "bench_probe.h"
 #include "call.h"
 #include "quire/plan.h"
 
@@ -28,8 +29,8 @@ typedef struct bench_layers {
   size_t slot_count, set_count;
   size_t layer_count; /* sets that one iteration uses */
   size_t next_set;
-  double bytes, flops; /* of one layer: what must move, what must be computed */
-  int is_updated;      /* what moves is read and written back */
+  double bytes, flops;   /* of one layer: what must move, what must be computed */
+  bench_traffic traffic; /* how they move */
   bench_pool pool;
 } bench_layers;
 

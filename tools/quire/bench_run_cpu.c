@@ -8,6 +8,8 @@
 
 enum { MOST_SETS = 1024 };
 
+static const char *const traffic_names[] = {"read", "update", "copy"};
+
 /* One figure: a case, a type, warm or cold. */
 typedef struct bench_figure {
   const bench_case *item;
@@ -32,8 +34,7 @@ static void find_limits(bench_state *state, const bench_program *program, bench_
   for (size_t k = 0; k < 2; ++k) {
     const bench_layers *layers = &program->kinds[k];
     if (layers->layer_count > 0) {
-      const bench_traffic traffic = layers->is_updated ? BENCH_UPDATE : BENCH_READ;
-      const double rate = quire_bench_probe_bandwidth(&state->probe, traffic, working);
+      const double rate = quire_bench_probe_bandwidth(&state->probe, layers->traffic, working);
       microseconds += rate > 0 ? (double)layers->layer_count * layers->bytes / rate / 1000 : 0;
     }
   }
@@ -142,9 +143,9 @@ static json_t *limits_json(const bench_probe *probe) {
   json_t *list = json_array();
   for (size_t i = 0; i < probe->known_count; ++i) {
     (void)json_array_append_new(
-        list, json_pack("{s:s, s:I, s:f}", "traffic",
-                        probe->known[i].traffic == BENCH_READ ? "read" : "update", "bytes",
-                        (json_int_t)probe->known[i].bytes, "gigabytes", probe->known[i].gigabytes));
+        list,
+        json_pack("{s:s, s:I, s:f}", "traffic", traffic_names[probe->known[i].traffic], "bytes",
+                  (json_int_t)probe->known[i].bytes, "gigabytes", probe->known[i].gigabytes));
   }
   return json_pack("{s:s, s:f, s:o}", "isa", probe->kernels->isa, "gigaflops", probe->gigaflops,
                    "bandwidth", list);
@@ -166,7 +167,7 @@ static void print_limits(const bench_probe *probe) {
   printf("\nlimits by the tool's own probes (best of 0.1 s, %s loops): %.0f GFLOP/s",
          probe->kernels->isa, probe->gigaflops);
   for (size_t i = 0; i < probe->known_count; ++i) {
-    printf(", %s %zu MiB %.1f GB/s", probe->known[i].traffic == BENCH_READ ? "read" : "read+write",
+    printf(", %s %zu MiB %.1f GB/s", traffic_names[probe->known[i].traffic],
            probe->known[i].bytes >> 20, probe->known[i].gigabytes);
   }
   printf("\n");
