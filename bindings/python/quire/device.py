@@ -8,6 +8,7 @@ import threading
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from quire._layout import dtype_name
@@ -62,6 +63,7 @@ class Device:
     plan_cache_size: plans that calls keep; 0: 256.
     webgpu: options of such a device: library (a path), adapter_name, adapter_index, use_subgroups,
         trusted_shaders, default_limits, memory_budget (bytes), pipeline_cache_size.
+    tuning: path of a tuning file, as `quire tune` writes it; plans take its values where they fit.
 
     A device that was opened before fork() cannot be used in the child, which has no threads of
     its pool; open another one there. The default device does that by itself.
@@ -75,6 +77,7 @@ class Device:
         isa: str = "best",
         plan_cache_size: int = 0,
         webgpu: Mapping[str, Any] | None = None,
+        tuning: str | os.PathLike[str] | None = None,
     ) -> None:
         options = ffi.new("quire_device_options *")
         lib.quire_device_options_init(options)
@@ -87,6 +90,11 @@ class Device:
             setattr(options, member, value)
         if webgpu is not None:
             options.webgpu = _webgpu_options(webgpu)
+        content = ffi.NULL  # must live until the device is open
+        if tuning is not None:
+            read = Path(tuning).read_bytes()
+            content = ffi.new("char[]", read)
+            options.tuning, options.tuning_length = content, len(read)
         made, error = ffi.new("quire_device **"), new_error()
         check(lib.quire_device_open(context(), c_text(name), options, made, error), error)
         self._handle: Any = owned(made[0], lib.quire_device_release)

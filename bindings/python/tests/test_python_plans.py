@@ -140,6 +140,19 @@ def test_devices():
             quire.Device(**arguments)
 
 
+def test_tuning_files_are_read(paged, tmp_path):
+    file = tmp_path / "tuned.json"
+    file.write_text('{"format": "quire-tuning", "version": 1, "entries": []}')
+    with quire.Device("cpu", tuning=file) as device:
+        told = quire.explain(OPERATOR, paged.tensors(), paged.attributes, device=device)
+        assert "tuned values: none: no entry" in told
+    file.write_text('{"format": "quire-tuning", "version": 2, "entries": []}')
+    with pytest.raises(quire.BadRequest, match="^tuning.version: is not 1"):
+        quire.Device("cpu", tuning=str(file))
+    with pytest.raises(FileNotFoundError):
+        quire.Device("cpu", tuning=tmp_path / "nothing.json")
+
+
 def test_bits_do_not_depend_on_the_device_s_options(paged):
     want = quire.paged_attention(**paged.arguments())
     for options in ({"threads": 1}, {"isa": "scalar"}, {"threads": 3}):
