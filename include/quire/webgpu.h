@@ -36,7 +36,8 @@ struct WGPUQueueImpl;
  * libraries that docs/webgpu.md lists. It must be the one that given handles come from.
  *
  * Device: the caller's if `device` is given; `instance` must then be given too, unless the library
- * is wgpu-native. Else one is requested from `adapter`, or from the adapter that name and index
+ * is wgpu-native; its `adapter` lets plans know what it is (name, type), and take tuned values.
+ * Else one is requested from `adapter`, or from the adapter that name and index
  * choose, with all of the adapter's limits. Without a choice: discrete GPUs before integrated ones
  * before others, software last.
  */

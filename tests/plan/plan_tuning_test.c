@@ -311,6 +311,81 @@ static void test_hostile_values(void **state) {
   close_world(&w);
 }
 
+/* ---- memory ---- */
+
+typedef struct counter {
+  size_t requests, live, fail_at;
+} counter;
+
+static void *counting_allocate(void *user, size_t bytes, size_t alignment) {
+  counter *count = user;
+  if (++count->requests == count->fail_at) {
+    return NULL;
+  }
+  count->live++;
+  return quire_alloc(&quire_default_allocator, bytes, alignment);
+}
+
+static void counting_deallocate(void *user, void *memory, size_t bytes, size_t alignment) {
+  counter *count = user;
+  count->live--;
+  quire_dealloc(&quire_default_allocator, memory, bytes, alignment);
+}
+
+/* Reads a file, and explains with its values, with one allocation refused. */
+static quire_status read_and_explain(world *w, counter *count, quire_error *error) {
+  const quire_allocator allocator = {counting_allocate, counting_deallocate, count};
+  quire_arena arena;
+  quire_text file;
+  quire_text told;
+  quire_tuning tuning;
+  quire_target target;
+  quire_arena_init(&arena, &allocator);
+  quire_text_init(&file, &quire_default_allocator);
+  quire_text_init(&told, &allocator);
+  quire_text_format(&file,
+                    "{\"format\": \"quire-tuning\", \"version\": 1, \"entries\": [{"
+                    "\"operator\": \"%s\", \"manifest\": \"%s\", \"variant\": \"%s\", "
+                    "\"adapter\": \"%s\", \"class\": \"%s\", \"tunables\": {\"WG\": 32}}]}",
+                    w->entry.op, w->entry.manifest, w->entry.variant, w->entry.adapter,
+                    w->entry.problem);
+  quire_status status =
+      quire_tuning_parse(quire_text_view(&file), file.length, &arena, &tuning, error);
+  if (status == QUIRE_OK) {
+    quire_target_init(&target, &w->device, NULL, QUIRE_ISA_BEST);
+    target.tuning = &tuning;
+    status = quire_plan_explain(w->manifest, &w->request, &target, QUIRE_EXPLAIN_JSON, &allocator,
+                                &told, error);
+  }
+  if (status == QUIRE_OK) {
+    assert_non_null(strstr(quire_text_view(&told), "\"tuned\": {\"tunables\": {\"WG\": 32}}"));
+  }
+  quire_text_release(&told);
+  quire_text_release(&file);
+  quire_arena_release(&arena);
+  return status;
+}
+
+/* Every allocation fails in turn: a status each time, and nothing leaks. */
+static void test_memory(void **state) {
+  (void)state;
+  world w;
+  open_world(&w, 10);
+  quire_status status = QUIRE_OUT_OF_MEMORY;
+  size_t failures = 0;
+  for (size_t fail_at = 1; status == QUIRE_OUT_OF_MEMORY && fail_at < 200; fail_at++) {
+    counter count = {.fail_at = fail_at};
+    quire_error error;
+    status = read_and_explain(&w, &count, &error);
+    assert_int_equal(count.live, 0);
+    assert_true(status == QUIRE_OK || error.status == QUIRE_OUT_OF_MEMORY);
+    failures += status == QUIRE_OUT_OF_MEMORY ? 1 : 0;
+  }
+  assert_int_equal(status, QUIRE_OK);
+  assert_true(failures > 5);
+  close_world(&w);
+}
+
 /* The key that a plan tells is the one that is looked for. */
 static void test_key_of_plan(void **state) {
   (void)state;
@@ -355,10 +430,15 @@ static void test_digest(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_damaged_files),       cmocka_unit_test(test_cut_and_changed_files),
-      cmocka_unit_test(test_huge_and_deep_files), cmocka_unit_test(test_values_in_force),
-      cmocka_unit_test(test_other_keys),          cmocka_unit_test(test_hostile_values),
-      cmocka_unit_test(test_key_of_plan),         cmocka_unit_test(test_digest),
+      cmocka_unit_test(test_damaged_files),
+      cmocka_unit_test(test_cut_and_changed_files),
+      cmocka_unit_test(test_huge_and_deep_files),
+      cmocka_unit_test(test_values_in_force),
+      cmocka_unit_test(test_other_keys),
+      cmocka_unit_test(test_hostile_values),
+      cmocka_unit_test(test_key_of_plan),
+      cmocka_unit_test(test_digest),
+      cmocka_unit_test(test_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

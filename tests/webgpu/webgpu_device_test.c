@@ -185,6 +185,17 @@ static void test_kept_bindings(void **state) {
   gpu_close(&world);
 }
 
+static const char *adapter_property(const quire_device *device, const char *name) {
+  const quire_device_description *description = quire_device_describe(device);
+  for (size_t i = 0; i < description->adapter_count; i++) {
+    if (strcmp(description->adapter[i].name, name) == 0) {
+      return description->adapter[i].s;
+    }
+  }
+  fail_msg("no property %s", name);
+  return NULL;
+}
+
 /* A second device of ours on the handles of the first, as a program would lend its own. */
 static void test_caller_owned(void **state) {
   (void)state;
@@ -204,6 +215,17 @@ static void test_caller_owned(void **state) {
   gpu_make(&second, &call, 5, 7, 33);
   record_calls(&call, 2);
   gpu_free(&call);
+  assert_string_equal(adapter_property(second.device, "device"), "");
+  gpu_close(&second);
+  /* With the adapter, plans know what it is. */
+  options.adapter = quire_webgpu_of(first.device)->adapter;
+  assert_true(gpu_open(&second, &options));
+  const char *const names[] = {"device", "vendor", "type"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    assert_string_equal(adapter_property(second.device, names[i]),
+                        adapter_property(first.device, names[i]));
+  }
+  assert_string_not_equal(adapter_property(second.device, "device"), "");
   gpu_close(&second);
   gpu_close(&first);
 }

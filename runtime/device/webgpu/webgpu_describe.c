@@ -178,7 +178,8 @@ quire_status quire_webgpu_describe(quire_device *device, const quire_webgpu_opti
   const quire_webgpu_procs *p = &gpu->procs;
   WGPUAdapterInfo info;
   memset(&info, 0, sizeof info);
-  /* wgpu-native aborts if a device is asked, so that of a caller stays unnamed. */
+  /* wgpu-native aborts if a device is asked, so that of a caller stays unnamed without its adapter.
+   */
   const bool has_info =
       gpu->adapter != NULL && p->AdapterGetInfo(gpu->adapter, &info) == WGPUStatus_Success;
   if (p->DeviceHasFeature(gpu->device, WGPUFeatureName_ShaderF16)) {

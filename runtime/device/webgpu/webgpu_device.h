@@ -29,7 +29,7 @@ typedef struct quire_webgpu {
   quire_webgpu_procs procs;
   bool native; /* wgpu-native */
   WGPUInstance instance;
-  WGPUAdapter adapter; /* NULL with a device of the caller's */
+  WGPUAdapter adapter; /* NULL: the caller gave a device without its adapter */
   WGPUDevice device;
   WGPUQueue queue;
   bool owns_device; /* requested here: the callbacks below are ours */

@@ -127,15 +127,16 @@ static quire_status take_instance(quire_webgpu *gpu, const quire_webgpu_options 
 
 static quire_status take_device(quire_webgpu *gpu, const quire_webgpu_options *options,
                                 quire_error *error) {
+  if (options->adapter != NULL) {
+    gpu->adapter = options->adapter;
+    gpu->procs.AdapterAddRef(gpu->adapter);
+  }
   if (options->device != NULL) {
     gpu->device = options->device;
     gpu->procs.DeviceAddRef(gpu->device);
     return QUIRE_OK;
   }
-  if (options->adapter != NULL) {
-    gpu->adapter = options->adapter;
-    gpu->procs.AdapterAddRef(gpu->adapter);
-  } else {
+  if (options->adapter == NULL) {
     QUIRE_TRY(
         quire_webgpu_choose_adapter(options, &gpu->procs, gpu->instance, &gpu->adapter, error));
   }
