@@ -77,6 +77,10 @@ def operator_page(manifest: dict[str, Any], path: str) -> list[str]:
         rows = [attribute_row(key, value, limits.get(key, {})) for key, value in attributes.items()]
         lines += ["**Attributes**", ""]
         lines += table(["name", "kind", "default", "one of", "rule"], rows)
+    kinds = manifest.get("rules", {})
+    if kinds:
+        named = ", ".join(f"{kind} {code(rule)}" for kind, rule in kinds.items())
+        lines += [f"**Rules** of the tables above: {named}.", ""]
     rules = manifest.get("contract", [])
     if rules:
         rows = [

@@ -54,6 +54,9 @@ _CODES: dict[tuple[int, int], int] = {
     (6, 8): lib.QUIRE_BOOL,
 }
 _DTYPES = {code | bits << 8 | 1 << 16: dtype for (code, bits), dtype in _CODES.items()}
+_nothing = ffi.new("double *")
+_NOWHERE = int(ffi.cast("uintptr_t", _nothing))
+
 
 # ---- capsules, and the element type where DLPack's would be wrong ----
 
@@ -180,6 +183,10 @@ def export(name: str, value: Any, writes: bool) -> tuple[Layout, int, Any]:
     key = (dtype, element, sizes, steps, library)
     layout = known_layout(key) or remember(key, _layout(name, *key))
     address += offset
+    if not address:
+        if 0 not in ffi.unpack(layout.record.shape, ndim):
+            raise BadRequest(f"{name}: has no memory", subject=name)
+        address = _NOWHERE  # of no elements, and still not absent
     if address % layout.alignment:
         raise BadRequest(
             f"{name}: its data is not aligned to its elements of {layout.alignment} bytes; "

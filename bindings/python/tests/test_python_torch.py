@@ -50,8 +50,32 @@ def test_what_tensors_are_refused(make_paged):
         quire.paged_attention(**paged.arguments(query=torch.zeros(4, 16, device="meta")))
     with pytest.raises(quire.BadRequest, match="^query: "):
         quire.paged_attention(**paged.arguments(query=torch.zeros(4, 16).to_sparse()))
+    for lost in (torch._efficientzerotensor((4, 16)), paged.query.clone()):
+        lost.untyped_storage().resize_(0) if lost.data_ptr() else None
+        with pytest.raises(quire.BadRequest, match="^query: has no memory"):
+            quire.paged_attention(**paged.arguments(query=lost))
+    with pytest.raises(quire.BadRequest, match="^query: .*lazy negative"):
+        lazy = torch.complex(paged.query, paged.query).conj().imag
+        quire.paged_attention(**paged.arguments(query=lazy))
     with pytest.raises(quire.Unsupported, match="contiguous copy"):
         quire.paged_attention(**paged.arguments(query=torch.zeros(16, 4).T))
+
+
+def test_no_rows(make_paged):
+    paged = make_paged(convert=torch.from_numpy)
+    empty = {"query": torch.zeros(0, 16), "key": torch.zeros(0, 8), "value": torch.zeros(0, 8)}
+    nothing = torch.zeros(3, dtype=torch.int32)
+    output = quire.paged_attention(**paged.arguments(**empty, cumulative_sequence_length=nothing))
+    assert output.shape == (0, 16)
+
+
+def test_a_bound_call_keeps_memory_that_its_tensor_gave_up(make_paged):
+    paged = make_paged(convert=torch.from_numpy)
+    bound = quire.Plan("PagedAttention", paged.tensors(), paged.attributes).bind(paged.tensors())
+    want = bound()["output"].clone()
+    paged.query.set_(torch.zeros(4, 16))
+    taken = [torch.randn(4, 16) for _ in range(100)]
+    assert torch.equal(bound()["output"], want) and len(taken) == 100
 
 
 def samples():
