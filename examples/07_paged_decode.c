@@ -13,6 +13,12 @@ typedef struct part {
   float output[B][HQ][D], softmax_lse[B][HQ];
 } part;
 
+/* Which pages each row has, and how many tokens of them. */
+typedef struct pages {
+  int columns;
+  int32_t page_table[B * MP], lengths[B];
+} pages;
+
 static float query[B][HQ][D], key_pages[HKV][C][P][D], value_pages[HKV][C][P][D];
 static const int64_t output_shape[] = {B, HQ, D}, lse_shape[] = {B, HQ};
 
@@ -22,17 +28,15 @@ static void fill(float *data, int count, int step) {
   }
 }
 
-/* Attends to the first `columns` pages of each row. */
-static quire_status decode(quire_device *device, int32_t *table, int columns, int32_t *lengths,
-                           part *result, quire_error *error) {
-  const int64_t page_shape[] = {HKV, C, P, D}, table_shape[] = {B, columns}, rows[] = {B};
+static quire_status decode(quire_device *device, pages *past, part *result, quire_error *error) {
+  const int64_t page_shape[] = {HKV, C, P, D}, table_shape[] = {B, past->columns}, rows[] = {B};
   quire_paged_decode_args args;
   quire_paged_decode_args_init(&args);
   args.query = (quire_tensor){query, 0, QUIRE_FLOAT32, 3, output_shape, NULL};
   args.key_pages = (quire_tensor){key_pages, 0, QUIRE_FLOAT32, 4, page_shape, NULL};
   args.value_pages = (quire_tensor){value_pages, 0, QUIRE_FLOAT32, 4, page_shape, NULL};
-  args.page_table = (quire_tensor){table, 0, QUIRE_INT32, 2, table_shape, NULL};
-  args.context_lengths = (quire_tensor){lengths, 0, QUIRE_INT32, 1, rows, NULL};
+  args.page_table = (quire_tensor){past->page_table, 0, QUIRE_INT32, 2, table_shape, NULL};
+  args.context_lengths = (quire_tensor){past->lengths, 0, QUIRE_INT32, 1, rows, NULL};
   args.output = (quire_tensor){result->output, 0, QUIRE_FLOAT32, 3, output_shape, NULL};
   args.softmax_lse = (quire_tensor){result->softmax_lse, 0, QUIRE_FLOAT32, 2, lse_shape, NULL};
   args.scale = 0.35F; /* about 1/sqrt(D) */
@@ -53,16 +57,15 @@ static quire_status merge(quire_device *device, part *a, part *b, part *result,
 }
 
 static quire_status run(quire_device *device, part *whole, part *merged, quire_error *error) {
-  int32_t tables[B][MP] = {{4, 0}, {2, 5}}, lengths[B] = {7, 5};
-  int32_t first_tables[B] = {4, 2}, first_lengths[B] = {P, P};
-  int32_t second_tables[B] = {0, 5}, second_lengths[B] = {7 - P, 5 - P};
+  pages all = {2, {4, 0, 2, 5}, {7, 5}};
+  pages begin = {1, {4, 2}, {P, P}}, end = {1, {0, 5}, {7 - P, 5 - P}};
   part first, second;
-  quire_status status = decode(device, &tables[0][0], MP, lengths, whole, error);
+  quire_status status = decode(device, &all, whole, error);
   if (status == QUIRE_OK) {
-    status = decode(device, first_tables, 1, first_lengths, &first, error);
+    status = decode(device, &begin, &first, error);
   }
   if (status == QUIRE_OK) {
-    status = decode(device, second_tables, 1, second_lengths, &second, error);
+    status = decode(device, &end, &second, error);
   }
   if (status == QUIRE_OK) {
     status = merge(device, &first, &second, merged, error);
