@@ -44,12 +44,13 @@ function(quire_unit_test name)
 endfunction()
 
 # quire_isa_sources(MODULE ISA FILES...): adds files that are compiled with the flags of one
-# instruction set (avx2, avx512, avx512bf16, neon), where the target's processor can have it, and then
+# instruction set (avx2, avx512, avx512bf16, amx, neon), where the target's processor can have it, and then
 # defines QUIRE_WITH_AVX2, QUIRE_WITH_AVX512, ... for the module, for its table of
 # implementations. Nothing in these files may be called but through that table.
 set(QUIRE_avx2_FLAGS -mavx2 -mfma -mf16c)
 set(QUIRE_avx512_FLAGS ${QUIRE_avx2_FLAGS} -mavx512f -mavx512bw -mavx512vl -mavx512dq)
 set(QUIRE_avx512bf16_FLAGS ${QUIRE_avx512_FLAGS} -mavx512bf16)
+set(QUIRE_amx_FLAGS ${QUIRE_avx512bf16_FLAGS} -mamx-tile -mamx-bf16)
 set(QUIRE_neon_FLAGS)
 function(quire_isa_sources module isa)
   if(isa STREQUAL "neon")

@@ -132,7 +132,9 @@ quire_attend_function quire_paged_attention_attend_short_neon;
 quire_attend_function quire_paged_attention_attend_long_avx2;
 quire_attend_function quire_paged_attention_attend_long_avx512;
 quire_attend_function quire_paged_attention_attend_long_neon;
-quire_attend_function quire_paged_attention_attend_long_avx512bf16; /* precision fast */
+/* Precision fast. */
+quire_attend_function quire_paged_attention_attend_long_avx512bf16;
+quire_attend_function quire_paged_attention_attend_long_amx;
 
 /* All items of grid index x. */
 quire_status quire_attend_items(const quire_pass *pass, size_t x,

@@ -9,6 +9,10 @@
 #define ATTEND                                                                           \
   .kernel = "paged_attention_attend", .bindings = quire_paged_attention_attend_bindings, \
   .binding_count = QUIRE_ATTEND_BINDING_COUNT, .uniforms = ATTEND_UNIFORMS
+#define ATTEND_BF16                                                                           \
+  .kernel = "paged_attention_attend", .bindings = quire_paged_attention_attend_bf16_bindings, \
+  .binding_count = QUIRE_ATTEND_BINDING_COUNT, .uniforms = ATTEND_UNIFORMS,                   \
+  .isa = QUIRE_ISA_AVX512, .precision = QUIRE_PRECISION_FAST
 #define SCATTER                                                                            \
   .kernel = "paged_attention_scatter", .bindings = quire_paged_attention_scatter_bindings, \
   .binding_count = QUIRE_SCATTER_BINDING_COUNT, .uniforms = "num_heads:u32"
@@ -49,16 +53,14 @@ static const quire_implementation implementations[] = {
      .function = quire_paged_attention_merge_avx512},
 #endif
 #ifdef QUIRE_WITH_AVX512BF16
-    {.kernel = "paged_attention_attend",
-     .name = "paged_attention_attend_bf16__avx512_fast",
-     .bindings = quire_paged_attention_attend_bf16_bindings,
-     .binding_count = QUIRE_ATTEND_BINDING_COUNT,
-     .uniforms = ATTEND_UNIFORMS,
-     .features = AVX512_FEATURES | QUIRE_CPU_AVX512BF16,
-     .isa = QUIRE_ISA_AVX512,
-     .precision = QUIRE_PRECISION_FAST,
-     .priority = 30,
+    {ATTEND_BF16, .name = "paged_attention_attend_bf16__avx512_fast",
+     .features = AVX512_FEATURES | QUIRE_CPU_AVX512BF16, .priority = 30,
      .function = quire_paged_attention_attend_avx512bf16},
+#endif
+#ifdef QUIRE_WITH_AMX
+    {ATTEND_BF16, .name = "paged_attention_attend_bf16__amx_fast",
+     .features = AVX512_FEATURES | QUIRE_CPU_AVX512BF16 | QUIRE_CPU_AMX_BF16, .priority = 40,
+     .function = quire_paged_attention_attend_amx},
 #endif
 #ifdef QUIRE_WITH_NEON
     {ATTEND, NEON, .name = "paged_attention_attend__neon",

@@ -65,5 +65,6 @@ quire_pass_function quire_paged_attention_merge_neon;
 extern const quire_pass_binding
     quire_paged_attention_attend_bf16_bindings[QUIRE_ATTEND_BINDING_COUNT];
 quire_pass_function quire_paged_attention_attend_avx512bf16;
+quire_pass_function quire_paged_attention_attend_amx;
 
 #endif

@@ -14,7 +14,8 @@
  * while the next tile's rows are prefetched. Rows of a block that see nothing of a tile are left
  * out; of a tile that is visible in part, every row takes part with just the keys that it sees.
  *
- * With QUIRE_PREFILL_BF16 defined this is the implementation for precision `fast` (NU-10).
+ * With QUIRE_PREFILL_BF16 defined this is the implementation for precision `fast` (NU-10), with
+ * QUIRE_PREFILL_TILES as well the one for matrix tiles.
  */
 #include "paged_attention_prefill_states_body.h"
 #include "paged_attention_prefill_tile_body.h"
@@ -148,6 +149,12 @@ void QUIRE_ATTEND_LONG(const quire_pass *pass, const quire_paged_item *item, siz
     return;
   }
   const quire_attend_uniforms *uniforms = pass->uniforms;
+#ifdef QUIRE_PREFILL_TILES
+  if (uniforms->head_size % (MATRIX_SIDE * WORD_ELEMENTS) != 0 || !matrix_begin()) {
+    quire_paged_attention_attend_long_avx512bf16(pass, item, x);
+    return;
+  }
+#endif
   prefill_walk walk;
   walk.pass = pass;
   walk.item = item;
@@ -165,4 +172,7 @@ void QUIRE_ATTEND_LONG(const quire_pass *pass, const quire_paged_item *item, siz
     walk.kv_head = item->first_head + head;
     attend_head(&walk);
   }
+#ifdef QUIRE_PREFILL_TILES
+  matrix_end();
+#endif
 }

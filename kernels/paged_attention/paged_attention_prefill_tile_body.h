@@ -8,6 +8,9 @@
 #else
 #include "paged_attention_prefill_f32_body.h"
 #endif
+#ifdef QUIRE_PREFILL_TILES
+#include "paged_attention_prefill_tiles_body.h"
+#endif
 
 /* Whether every row that sees some of the tile sees all of it. */
 static bool is_whole(const prefill_walk *walk, const prefill_tile *t) {
@@ -20,9 +23,14 @@ static bool is_whole(const prefill_walk *walk, const prefill_tile *t) {
 }
 
 static void score_tile(prefill_walk *walk, const prefill_tile *t, bool whole) {
+  int64_t begin = walk->first_seen;
+#ifdef QUIRE_PREFILL_TILES
+  begin += matrix_rows(walk, whole);
+  score_matrix_rows(walk, begin - walk->first_seen);
+#endif
   for (int64_t panel = 0; panel < QUIRE_PAGED_TILE; panel += PANEL) {
     const float *keys = walk->keys + (size_t)panel * walk->query_stride;
-    for (int64_t row = walk->first_seen; row < walk->end_seen; row += ROW_TILE) {
+    for (int64_t row = begin; row < walk->end_seen; row += ROW_TILE) {
       int64_t vecs = PANEL_VECS;
       if (!whole) {
         int64_t first;
@@ -185,10 +193,15 @@ static void value_rows_apart(const prefill_walk *walk, const prefill_tile *t, in
 
 static void value_tile(prefill_walk *walk, const prefill_tile *t, bool whole,
                        prefill_states *states) {
+  int64_t begin = walk->first_seen;
+#ifdef QUIRE_PREFILL_TILES
+  begin += matrix_rows(walk, whole);
+  value_matrix_rows(walk, begin - walk->first_seen, states);
+#endif
   for (size_t column = 0; column < walk->value_stride; column += PANEL) {
     const size_t width = walk->value_stride - column < PANEL ? walk->value_stride - column : PANEL;
     const int vecs = (int)(width / VEC_LANES);
-    for (int64_t row = walk->first_seen; row < walk->end_seen; row += ROW_TILE) {
+    for (int64_t row = begin; row < walk->end_seen; row += ROW_TILE) {
       const int rows = (int)lesser(ROW_TILE, walk->end_seen - row);
       const value_block block = {
           .weights = walk->weights + row * QUIRE_PAGED_TILE,

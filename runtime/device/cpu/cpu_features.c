@@ -1,5 +1,7 @@
 #include "cpu_features.h"
 
+#include "cpu_host.h"
+
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <cpuid.h>
 #endif
@@ -20,8 +22,17 @@ static bool has_f16c(void) {
          __builtin_cpu_supports("avx");
 }
 
-/* The built-ins also ask (by xgetbv) whether the operating system saves the registers. The matrix
-   units (AMX) need its permission as well, which nothing asks for yet: they are never reported. */
+static bool has_amx_bf16(void) {
+  /* Leaf 7, edx bits 24 (tiles) and 22. Not every compiler's built-in knows them. */
+  unsigned a = 0;
+  unsigned b = 0;
+  unsigned c = 0;
+  unsigned d = 0;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d >> 24 & d >> 22 & 1u) != 0 &&
+         quire_host_offers_tiles();
+}
+
+/* The built-ins also ask (by xgetbv) whether the operating system saves the registers. */
 uint32_t quire_cpu_detect(void) {
   __builtin_cpu_init();
   uint32_t bits = 0;
@@ -33,6 +44,7 @@ uint32_t quire_cpu_detect(void) {
   bits |= __builtin_cpu_supports("avx512vl") ? QUIRE_CPU_AVX512VL : 0;
   bits |= __builtin_cpu_supports("avx512dq") ? QUIRE_CPU_AVX512DQ : 0;
   bits |= __builtin_cpu_supports("avx512bf16") ? QUIRE_CPU_AVX512BF16 : 0;
+  bits |= has_amx_bf16() ? QUIRE_CPU_AMX_BF16 : 0;
   bits |= __builtin_cpu_supports("avx512vnni") ? QUIRE_CPU_AVX512VNNI : 0;
   return bits;
 }

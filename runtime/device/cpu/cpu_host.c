@@ -10,6 +10,7 @@
 
 #if defined(__linux__)
 #include <sched.h>
+#include <sys/syscall.h>
 #endif
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <cpuid.h>
@@ -55,6 +56,18 @@ void quire_host_leave_processor(int processor) {
   }
 #else
   (void)processor;
+#endif
+}
+
+/* arch_prctl(2): the parts of the processor's state that the kernel saves on demand. */
+bool quire_host_offers_tiles(void) {
+#if defined(__linux__) && defined(__x86_64__)
+  enum { GET_SUPPORTED = 0x1021, TILE_DATA = 18 };
+  unsigned long long supported = 0;
+  return syscall(SYS_arch_prctl, GET_SUPPORTED, &supported) == 0 &&
+         (supported >> TILE_DATA & 1) != 0;
+#else
+  return false;
 #endif
 }
 

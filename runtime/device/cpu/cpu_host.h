@@ -3,6 +3,7 @@
 #ifndef QUIRE_DEVICE_CPU_HOST_H
 #define QUIRE_DEVICE_CPU_HOST_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Processors that this process may use, at least 1. */
@@ -13,6 +14,10 @@ size_t quire_host_processors(void);
 int quire_host_processor(void);
 /* Moves the calling thread to another of its processors, if it has any and the system lets it. */
 void quire_host_leave_processor(int processor);
+
+/* Whether the system lets processes use matrix tiles (AMX). Whoever does asks for permission first.
+ */
+bool quire_host_offers_tiles(void);
 
 /* Bytes of the data (or unified) cache of level 1 to 3 as one core sees it; 0 if unknown. */
 size_t quire_host_cache_bytes(int level);

@@ -32,14 +32,6 @@ bool paged_has_isa(quire_isa isa) {
   return isa == QUIRE_ISA_SCALAR;
 }
 
-bool paged_has_fast(void) {
-#if defined(__x86_64__)
-  return paged_has_isa(QUIRE_ISA_AVX512) && __builtin_cpu_supports("avx512bf16");
-#else
-  return false;
-#endif
-}
-
 static const quire_implementation *find(const quire_implementation_list *list, quire_isa isa,
                                         const char *kernel) {
   const quire_implementation *found = NULL;
@@ -52,18 +44,6 @@ static const quire_implementation *find(const quire_implementation_list *list, q
   }
   assert_non_null(found);
   return found;
-}
-
-static const quire_implementation *find_attend(const paged_call *call) {
-  const quire_implementation_list *list = &quire_kernels_paged_attention;
-  for (size_t i = 0; i < list->count && call->fast; ++i) {
-    const quire_implementation *item = &list->items[i];
-    if (strcmp(item->kernel, "paged_attention_attend") == 0 &&
-        item->precision == QUIRE_PRECISION_FAST) {
-      return item;
-    }
-  }
-  return find(list, call->isa, "paged_attention_attend");
 }
 
 /* Lists and states, sized as the manifest does it. */
@@ -271,7 +251,11 @@ static void run_attend(const paged_call *call, const scratch *s) {
       (uint32_t)call->head_size};
   quire_pass pass = {
       .views = views, .uniforms = &uniforms, .grid = {s->attend_grid[0], s->attend_grid[1], 1}};
-  run_items(call, find_attend(call), &pass);
+  run_items(call,
+            call->attend != NULL
+                ? call->attend
+                : find(&quire_kernels_paged_attention, call->isa, "paged_attention_attend"),
+            &pass);
   const quire_view merge_views[7] = {
       v_scale, sink, output, lse, paged_view_2(s->merge_rows, QUIRE_INT64, s->merge_limit, 5),
       values,  stats};

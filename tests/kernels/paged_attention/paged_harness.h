@@ -38,9 +38,9 @@ typedef struct paged_call {
   int64_t partial_blocks; /* PagedDecode */
   uint32_t flags;
   /* How to run it: nothing here may change a bit. */
-  quire_isa isa;         /* of the kernels, where they have it; else plain C */
-  bool fast;             /* attend in precision fast, where there is such an implementation */
-  int64_t state_limit;   /* -1: what the manifest gives */
+  quire_isa isa;                      /* of the kernels, where they have it; else plain C */
+  const quire_implementation *attend; /* NULL: that of `isa` in precision exact */
+  int64_t state_limit;                /* -1: what the manifest gives */
   int64_t extra_items;   /* items above the number of rows; -1: what the manifest gives */
   bool reverse;          /* items in descending order */
   int64_t scatter_parts; /* 0: 3 */
@@ -53,9 +53,8 @@ typedef struct paged_call {
   int64_t item_count, merge_count; /* what the schedule made of it */
 } paged_call;
 
-/* Whether this machine runs an instruction set, and what precision fast is written for. */
+/* Whether this machine runs an instruction set. */
 bool paged_has_isa(quire_isa isa);
-bool paged_has_fast(void);
 
 /* Returns the status of the schedule pass; nothing else runs if it fails. error may be NULL. */
 quire_status paged_run(paged_call *call, quire_error *error);
