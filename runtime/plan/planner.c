@@ -78,6 +78,7 @@ static bool has_shaders(const quire_manifest *manifest, int32_t index) {
  */
 static quire_status run_steps(quire_planning *p, quire_plan_description *description) {
   int32_t chosen = -1;
+  *description = (quire_plan_description){.variant = -1};
   QUIRE_TRY(quire_planning_read_request(p));
   QUIRE_TRY(quire_planning_read_attributes(p));
   QUIRE_TRY(quire_planning_check_tensors(p));

@@ -158,11 +158,9 @@ static void check_call(const char *path, const quire_case *opened, const quire_o
                refusal.message, quire_status_name(status), error.message);
     }
     refused++;
+  } else if (call.plan == NULL) {
+    fail_msg("%s: explained, but refused: %s: %s", path, quire_status_name(status), error.message);
   } else {
-    if (call.plan == NULL) {
-      fail_msg("%s: explained, but refused: %s: %s", path, quire_status_name(status),
-               error.message);
-    }
     json_t *explained = json_loads(quire_text_view(&text), 0, NULL);
     assert_non_null(explained);
     check_plan(path, call.plan, explained, request);
