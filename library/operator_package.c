@@ -46,7 +46,7 @@ static package_file *read_file(package *all, const char *path) {
   if (file == NULL || kept == NULL || bytes == NULL) {
     status = QUIRE_OUT_OF_MEMORY;
   } else if (text.failed && status == QUIRE_OK) {
-    status = QUIRE_LIMIT;
+    status = text.over_limit ? QUIRE_LIMIT : QUIRE_OUT_OF_MEMORY;
   }
   if (status == QUIRE_OK || status == QUIRE_NOT_FOUND) {
     *file = (package_file){kept, status == QUIRE_OK ? bytes : NULL, text.length, all->files};

@@ -51,7 +51,12 @@ void quire_dealloc(const quire_allocator *allocator, void *memory, size_t bytes,
 
 /* ---- arena ---- */
 
-enum { ARENA_FIRST_BLOCK = 4096, ARENA_LARGEST_BLOCK = 65536 };
+#ifdef QUIRE_ARENA_SEPARATE /* no block has room for two: so every allocation can be made to fail \
+                             */
+enum { ARENA_FIRST_BLOCK = 2, ARENA_LARGEST_BLOCK = 2, ARENA_TAKES_MEMORY = 0 };
+#else
+enum { ARENA_FIRST_BLOCK = 4096, ARENA_LARGEST_BLOCK = 65536, ARENA_TAKES_MEMORY = 1 };
+#endif
 
 struct quire_arena_block {
   quire_arena_block *previous;
@@ -73,7 +78,9 @@ void quire_arena_init_with(quire_arena *arena, const quire_allocator *allocator,
   arena->allocator = allocator;
   arena->blocks = NULL;
   arena->next = memory;
-  arena->left = memory == NULL ? 0 : bytes / QUIRE_ALLOC_ALIGNMENT * QUIRE_ALLOC_ALIGNMENT;
+  arena->left = memory == NULL || !ARENA_TAKES_MEMORY
+                    ? 0
+                    : bytes / QUIRE_ALLOC_ALIGNMENT * QUIRE_ALLOC_ALIGNMENT;
 }
 
 static bool arena_grow(quire_arena *arena, size_t need) {

@@ -22,6 +22,7 @@ void quire_text_release(quire_text *text) {
 static bool text_reserve(quire_text *text, size_t more) {
   if (text->failed || more > SIZE_MAX / 4 - text->length ||
       (text->limit != 0 && text->length + more > text->limit)) {
+    text->over_limit = text->over_limit || !text->failed;
     text->failed = true;
     return false;
   }
@@ -76,9 +77,9 @@ void quire_text_format(quire_text *text, const char *format, ...) {
   va_end(again);
 }
 
-/* Length of the UTF-8 sequence at data, or 0 if the bytes there are not one (RFC 3629). */
-static size_t utf8_length(const unsigned char *data, size_t left) {
-  unsigned char first = data[0];
+size_t quire_utf8_length(const char *text, size_t left) {
+  const unsigned char *data = (const unsigned char *)text;
+  unsigned char first = left > 0 ? data[0] : 0xff;
   if (first < 0x80) {
     return 1;
   }
@@ -104,7 +105,7 @@ void quire_text_json_string(quire_text *text, const char *data, size_t length) {
   size_t i = 0;
   while (i < length) {
     unsigned char c = (unsigned char)data[i];
-    size_t step = utf8_length((const unsigned char *)data + i, length - i);
+    size_t step = quire_utf8_length(data + i, length - i);
     if (step == 0) {
       quire_text_put(text, "\\ufffd");
       step = 1;
@@ -207,4 +208,49 @@ void quire_text_double(quire_text *text, double value) {
 
 const char *quire_text_view(const quire_text *text) {
   return text->failed || text->data == NULL ? "" : text->data;
+}
+
+/* ---- reading ---- */
+
+/* Least decimal exponent that matters: no double needs more digits than this below its first. */
+static const long exponent_bound = 100000;
+
+/* The exponent of a number that is written without its decimal point; *digits gets the rest. */
+static long strip_point(const char *data, size_t length, char *digits, size_t *count) {
+  long exponent = 0;
+  size_t i = 0;
+  for (bool fraction = false; i < length && data[i] != 'e' && data[i] != 'E'; ++i) {
+    if (data[i] == '.') {
+      fraction = true;
+      continue;
+    }
+    digits[(*count)++] = data[i];
+    exponent -= fraction ? 1 : 0;
+  }
+  if (i < length) {
+    bool negative = data[i + 1] == '-';
+    i += negative || data[i + 1] == '+' ? 2 : 1;
+    long written = 0;
+    for (; i < length; ++i) {
+      written = written < exponent_bound ? written * 10 + (data[i] - '0') : written;
+    }
+    exponent += negative ? -written : written;
+  }
+  return exponent;
+}
+
+/*
+ * strtod reads the decimal point of the locale, so the number is handed to it without one:
+ * 12.5e3 as 125e2.
+ */
+bool quire_text_read_double(const char *data, size_t length, double *value) {
+  char digits[QUIRE_TEXT_LONGEST_NUMBER + 32];
+  size_t count = 0;
+  if (length > QUIRE_TEXT_LONGEST_NUMBER) {
+    return false;
+  }
+  const long exponent = strip_point(data, length, digits, &count);
+  (void)snprintf(digits + count, sizeof digits - count, "e%ld", exponent);
+  *value = strtod(digits, NULL);
+  return !isinf(*value);
 }

@@ -18,6 +18,7 @@ typedef struct quire_text {
   size_t capacity;
   size_t limit; /* most bytes; 0: none */
   bool failed;
+  bool over_limit; /* and that is why */
 } quire_text;
 
 void quire_text_init(quire_text *text, const quire_allocator *allocator);
@@ -30,9 +31,16 @@ void quire_text_json_string(quire_text *text, const char *data, size_t length);
 /* Shortest decimal form that reads back as the same double; "Infinity", "NaN". Never
    uses the locale. Whole numbers within 2^53 are written without point and exponent. */
 void quire_text_double(quire_text *text, double value);
+/* Reads a number as JSON has it ("-12.5e3"). Never uses the locale. False: it is no finite double,
+   or takes more than QUIRE_TEXT_LONGEST_NUMBER bytes. */
+enum { QUIRE_TEXT_LONGEST_NUMBER = 4096 };
+bool quire_text_read_double(const char *data, size_t length, double *value);
 void quire_text_int(quire_text *text, int64_t value);
 /* "[2, 3]" */
 void quire_text_int_list(quire_text *text, const int64_t *values, int32_t count);
+
+/* Bytes of the UTF-8 sequence at data, of which `left` are there; 0 if there is none (RFC 3629). */
+size_t quire_utf8_length(const char *data, size_t left);
 
 /* The text, never NULL; empty if failed. */
 const char *quire_text_view(const quire_text *text);

@@ -83,9 +83,10 @@ static bool has_schedule(const quire_plan_description *description) {
   return description->passes[0].manifest->schedule;
 }
 
-/* Plans the call for the CPU in *host, in the arena of `plan`. False: the CPU has no such call, or
-   checks nothing. */
-static bool plan_host(quire_plan *plan, const quire_request *request, quire_plan *host) {
+/* Plans the call for the CPU in *host, in the arena of `plan`. *made: false if the CPU has no such
+   call, or checks nothing. Only want of memory is a failure. */
+static quire_status plan_host(quire_plan *plan, const quire_request *request, quire_plan *host,
+                              bool *made) {
   const quire_device_description cpu = {.struct_size = sizeof cpu, .backend = "cpu"};
   quire_request own = *request;
   own.variant = NULL;
@@ -94,24 +95,29 @@ static bool plan_host(quire_plan *plan, const quire_request *request, quire_plan
   host->device = plan->device;
   host->op = plan->op;
   host->arena = plan->arena; /* lent, and taken back */
-  const bool made = quire_plan_describe(plan->op->manifest, &own, &target, &host->arena,
-                                        &host->description, NULL) == QUIRE_OK &&
-                    has_schedule(&host->description) &&
-                    host->description.passes[0].implementation != NULL &&
-                    quire_forms_build(host, NULL) == QUIRE_OK && lay_out(host, NULL) == QUIRE_OK;
+  quire_status status = quire_plan_describe(plan->op->manifest, &own, &target, &host->arena,
+                                            &host->description, NULL);
+  *made = status == QUIRE_OK && has_schedule(&host->description) &&
+          host->description.passes[0].implementation != NULL;
+  if (*made) {
+    status = quire_forms_build(host, NULL);
+    status = status == QUIRE_OK ? lay_out(host, NULL) : status;
+    *made = status == QUIRE_OK;
+  }
   plan->arena = host->arena;
-  return made;
+  return status == QUIRE_OUT_OF_MEMORY ? status : QUIRE_OK;
 }
 
 static quire_status add_host(quire_plan *plan, const quire_request *request, quire_error *error) {
   if (plan->device->backend->host_memory || has_schedule(&plan->description)) {
     return QUIRE_OK;
   }
+  bool made = false;
   quire_plan *host = quire_arena_array(&plan->arena, 1, sizeof *host);
-  if (host == NULL) {
+  if (host == NULL || plan_host(plan, request, host, &made) != QUIRE_OK) {
     return quire_fail_memory(error);
   }
-  if (plan_host(plan, request, host)) {
+  if (made) {
     quire_forms_mark_scheduled(plan, host);
     plan->host = host;
     plan->step_bytes = host->step_bytes;

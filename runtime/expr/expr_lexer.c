@@ -68,53 +68,9 @@ static const char *read_integer(const char *text, quire_token *token) {
   return NULL;
 }
 
-/* Least decimal exponent that matters: no double needs more digits than this below its first. */
-static const long exponent_bound = 100000;
-
-/*
- * strtod reads the decimal point of the locale, so the number is handed to it without one:
- * 12.5e3 as 125e2.
- */
 static const char *read_double(const char *text, quire_token *token) {
-  char digits[QUIRE_EXPR_MAX_LENGTH + 32];
-  size_t count = 0;
-  long exponent = 0;
-  size_t i = token->begin;
-  size_t end = token->begin + token->length;
-  for (bool fraction = false; i < end && text[i] != 'e' && text[i] != 'E'; ++i) {
-    if (text[i] == '.') {
-      fraction = true;
-      continue;
-    }
-    digits[count++] = text[i];
-    exponent -= fraction ? 1 : 0;
-  }
-  if (i < end) {
-    bool negative = text[i + 1] == '-';
-    i += negative || text[i + 1] == '+' ? 2 : 1;
-    long written = 0;
-    for (; i < end; ++i) {
-      written = written < exponent_bound ? written * 10 + (text[i] - '0') : written;
-    }
-    exponent += negative ? -written : written;
-  }
-  digits[count++] = 'e';
-  if (exponent < 0) {
-    digits[count++] = '-';
-    exponent = -exponent;
-  }
-  char reversed[16];
-  size_t reversed_count = 0;
-  do {
-    reversed[reversed_count++] = (char)('0' + exponent % 10);
-    exponent /= 10;
-  } while (exponent > 0);
-  while (reversed_count > 0) {
-    digits[count++] = reversed[--reversed_count];
-  }
-  digits[count] = '\0';
-  double value = strtod(digits, NULL);
-  if (isinf(value)) {
+  double value = 0;
+  if (!quire_text_read_double(text + token->begin, token->length, &value)) {
     return "number too large";
   }
   token->number = quire_value_number(value);

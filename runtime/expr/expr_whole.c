@@ -87,12 +87,14 @@ static quire_wholeness node_wholeness(const quire_expr *expr, const quire_node *
 }
 
 quire_wholeness quire_expr_wholeness(const quire_expr *expr, quire_arena *arena,
-                                     quire_wholeness_function *known_ref, void *user) {
+                                     quire_wholeness_function *known_ref, void *user,
+                                     bool *out_of_memory) {
   if (expr->constant && expr->value.kind != QUIRE_VALUE_LIST) {
     return literal_wholeness(&expr->value);
   }
   uint8_t *known = quire_arena_alloc(arena, (size_t)expr->node_count);
   if (known == NULL) {
+    *out_of_memory = true;
     return QUIRE_WHOLENESS_UNKNOWN;
   }
   for (int32_t i = 0; i < expr->node_count; ++i) { /* children come first */

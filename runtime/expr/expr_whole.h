@@ -14,8 +14,10 @@ typedef enum quire_wholeness {
 /* Says what is known of the value of a derived name, attribute, tunable, ... */
 typedef quire_wholeness quire_wholeness_function(void *user, const quire_ref *ref);
 
-/* A list is as whole as its elements. known_ref may be NULL: nothing is known. */
+/* A list is as whole as its elements. known_ref may be NULL: nothing is known. *out_of_memory is
+   set where the answer is unknown for want of memory. */
 quire_wholeness quire_expr_wholeness(const quire_expr *expr, quire_arena *arena,
-                                     quire_wholeness_function *known_ref, void *user);
+                                     quire_wholeness_function *known_ref, void *user,
+                                     bool *out_of_memory);
 
 #endif

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "json_text.h"
 #include "manifest_loader.h"
 
 /* ---- the top level ---- */
@@ -105,19 +106,14 @@ static quire_status parse_text(quire_loader *loader, quire_finding_function *rep
   if (quire_json_nesting(loader->text, loader->length) > QUIRE_MANIFEST_MAX_NESTING) {
     return refuse_text(report, user, error, 0, 0, "nested more than 32 deep");
   }
-  json_error_t fault;
-  loader->root = json_loadb(loader->text, loader->length, JSON_REJECT_DUPLICATES, &fault);
+  quire_json_fault fault;
+  loader->root = quire_json_read(loader->scratch.allocator, loader->text, loader->length, &fault);
   if (loader->root != NULL) {
     return QUIRE_OK;
   }
-  if (json_error_code(&fault) == json_error_out_of_memory) {
-    return quire_fail_memory(error);
-  }
-  const char *message = json_error_code(&fault) == json_error_null_character
-                            ? "a string contains \\u0000"
-                            : fault.text;
-  return refuse_text(report, user, error, fault.line > 0 ? (size_t)fault.line : 0,
-                     fault.column > 0 ? (size_t)fault.column : 0, message);
+  return fault.out_of_memory
+             ? quire_fail_memory(error)
+             : refuse_text(report, user, error, fault.line, fault.column, fault.message);
 }
 
 /* ---- public ---- */

@@ -46,8 +46,8 @@ static quire_wholeness ref_wholeness(void *user, const quire_ref *ref) {
   uint8_t *known = &linter->wholeness[ref->layer][ref->index];
   if (*known == 0) {
     const quire_expr *expr = linter->layers[ref->layer]->names[ref->index].expr;
-    *known =
-        (uint8_t)(1 + quire_expr_wholeness(expr, &linter->loader->scratch, ref_wholeness, linter));
+    *known = (uint8_t)(1 + quire_expr_wholeness(expr, &linter->loader->scratch, ref_wholeness,
+                                                linter, &linter->loader->out_of_memory));
   }
   return (quire_wholeness)(*known - 1);
 }
@@ -71,8 +71,8 @@ static bool is_told(quire_linter *linter, const quire_expr *expr) {
 
 static void lint_integer(quire_linter *linter, const quire_expr *expr,
                          const quire_json_place *place) {
-  if (expr == NULL || quire_expr_wholeness(expr, &linter->loader->scratch, ref_wholeness, linter) !=
-                          QUIRE_FRACTIONAL) {
+  if (expr == NULL || quire_expr_wholeness(expr, &linter->loader->scratch, ref_wholeness, linter,
+                                           &linter->loader->out_of_memory) != QUIRE_FRACTIONAL) {
     return;
   }
   if (!is_told(linter, expr)) {
@@ -377,6 +377,10 @@ static void lint_shared(quire_linter *linter) {
   quire_json_place root = quire_json_root();
   quire_json_place shared = quire_json_member(&root, "bindings");
   json_t *used = json_object();
+  if (used == NULL) {
+    linter->loader->out_of_memory = true;
+    return;
+  }
   json_t *variants = json_object_get(linter->loader->root, "variants");
   for (size_t i = 0; i < json_array_size(variants); ++i) {
     json_t *passes = json_object_get(json_array_get(variants, i), "passes");

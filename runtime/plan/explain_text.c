@@ -91,6 +91,7 @@ static void put_priority(quire_text *out, const quire_planning *p, double priori
   quire_text_init(&number, p->scratch->allocator);
   quire_text_double(&number, priority);
   quire_text_format(out, "%5s", quire_text_view(&number));
+  out->failed = out->failed || number.failed;
   quire_text_release(&number);
 }
 

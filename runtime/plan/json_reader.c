@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "json_text.h"
 
 /* ---- paths ---- */
 
@@ -140,14 +141,13 @@ quire_status quire_reader_map(quire_reader *in, const json_t *owner, const char 
 
 quire_status quire_reader_parse(quire_reader *in, const char *text, size_t length,
                                 const char *subject, json_t **root) {
-  json_error_t fault;
-  *root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &fault);
+  quire_json_fault fault;
+  *root = quire_json_read(in->arena->allocator, text, length, &fault);
   if (*root != NULL) {
     return QUIRE_OK;
   }
-  if (json_error_code(&fault) == json_error_out_of_memory) {
-    return quire_fail_memory(in->error);
-  }
-  return quire_fail(in->error, QUIRE_BAD_REQUEST, NULL, subject, "line %d, column %d: %s",
-                    fault.line, fault.column, fault.text);
+  return fault.out_of_memory
+             ? quire_fail_memory(in->error)
+             : quire_fail(in->error, QUIRE_BAD_REQUEST, NULL, subject, "line %zu, column %zu: %s",
+                          fault.line, fault.column, fault.message);
 }

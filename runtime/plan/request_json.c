@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "error.h"
-#include "json_reader.h"
 #include "planner.h"
 
 static quire_status read_limit(quire_reader *in, const json_t *json, quire_named_value *out) {
