@@ -355,7 +355,8 @@ QUIRE_API quire_status quire_cache_shared_prefix(const quire_cache *cache,
  * PagedAttention of a batch whose sequences all begin with the same blocks: every row attends to
  * the prefix once, as one sequence, so that its keys and values are read once for all rows; then to
  * its own suffix; MergeAttentionStates joins both. Equal to the plain call within its tolerance.
- * Letters, types and statuses: quire_paged_attention_args.
+ * Letters, types and statuses: quire_paged_attention_args. Where memory or the device fails half-way,
+ * the new keys and values may be stored already; outputs are written last.
  */
 typedef struct quire_shared_prefix_args {
   size_t struct_size;
@@ -393,7 +394,8 @@ QUIRE_API quire_status quire_sequence_save(const quire_cache *cache, quire_seque
  * Begins a sequence from a file and fills its blocks and state. The file must have been saved with
  * this key and with tensors of these names, types and row shapes in this order; block counts, block
  * sizes and strides may differ. The checksum is verified before anything is touched. With a key the
- * full blocks become findable: restore only files that are yours, a checksum is no signature.
+ * full blocks become findable: restore only files that are yours, a checksum is no signature. Where
+ * a file that was whole cannot be read a second time, prefixes that no sequence holds may be gone.
  * Statuses: NOT_FOUND, IO, BAD_VALUE (SV-11: damaged, or of something else), those of save and of
  * append.
  */

@@ -72,6 +72,67 @@ static quire_status render_json(fault_world *world, quire_error *error) {
                            fault_write, world, error);
 }
 
+/* ---- what manifests rarely have ---- */
+
+static const char rare_text[] =
+    "{\"domain\": \"test\", \"name\": \"Rare\", \"sinceVersion\": 1,"
+    " \"inputs\": {\"x\": {\"dtype\": \"float32\", \"rank\": 1}},"
+    " \"outputs\": {\"y\": {\"dtype\": \"float32\", \"shape\": \"shapes.x\"}},"
+    " \"attributes\": {\"a\": {\"default\": 1}},"
+    " \"derive\": {\"quoted\": \"'it\\\\'s'\", \"n\": \"dim(shapes.x, 0)\","
+    "  \"deep\": \"[n, [n, [n, [n, [n, [n, [n, [n, [n, [n, [n, [n, [n, [n, [n, [n, [n, [n, [n, [n, "
+    "[n, [n,"
+    " [n, [n, [n, [n, [n, [n, [n, [n, [n, [n, [n, [n, [n, [n, "
+    "n]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]\"},"
+    " \"contract\": ["
+    "  {\"rule\": \"R1\", \"status\": \"BAD_VALUE\", \"subject\": \"x\", \"require\": "
+    "\"deep != [1] and (attrs.a == 1 or numel(deep) > 0)\"},"
+    "  {\"rule\": \"R2\", \"status\": \"BAD_SHAPE\", \"subject\": \"x\", \"require\": \"n > 5 or "
+    "attrs.a > 9 or quoted "
+    "== 'x'\"}],"
+    " \"variants\": [{\"id\": \"only\", \"passes\": [{\"id\": \"one\", \"shader\": "
+    "\"rare.wgsl.jinja\","
+    "  \"bindings\": [\"x\", \"y\", {\"name\": \"params\", \"struct\": ["
+    "   {\"name\": \"n\", \"type\": \"u32\", \"value\": \"n\"}]}], \"dispatch\": {\"x\": 1}}]}]}";
+
+static quire_status read_rare(void *user, const char *path, quire_write_function *write,
+                              void *write_user) {
+  static const char text[] = "// {{ bindings.params.fields | join(\"+\") }} {{ quoted }}\n";
+  (void)user;
+  (void)path;
+  write(write_user, text, sizeof text - 1);
+  return QUIRE_OK;
+}
+
+static quire_status load_rare(fault_world *world, quire_error *error) {
+  quire_package_options options;
+  quire_package_options_init(&options);
+  options.read = read_rare;
+  return quire_operator_load_package(world->context, rare_text, sizeof rare_text - 1, &options,
+                                     &world->op, error);
+}
+
+static void make_rare(fault_world *world) {
+  quire_error error;
+  fault_must(load_rare(world, &error), &error);
+}
+
+static quire_status explain_rare(fault_world *world, quire_error *error) {
+  const char *text = world->scenario->argument;
+  return quire_explain_json(world->op, text, strlen(text), QUIRE_EXPLAIN_TEXT, fault_write, world,
+                            NULL, error);
+}
+
+static quire_status render_rare(fault_world *world, quire_error *error) {
+  const char *text = world->scenario->argument;
+  return quire_render_json(world->op, text, strlen(text), NULL, fault_write, world, error);
+}
+
+#define RARE(shape, a)                                               \
+  "{\"inputs\": {\"x\": {\"dtype\": \"float32\", \"shape\": [" shape \
+  "]}}, \"attributes\": "                                            \
+  "{\"a\": " a "}}"
+
 static const explanation cpu_text = {&fault_paged_form, QUIRE_EXPLAIN_TEXT, false};
 static const explanation cpu_json = {&fault_linear_form, QUIRE_EXPLAIN_JSON, false};
 static const explanation webgpu_text = {&fault_linear_form, QUIRE_EXPLAIN_TEXT, true};
@@ -97,7 +158,8 @@ static const fault_scenario items[] = {
     {.name = "explain strided tensors",
      .functions = "quire_explain",
      .call = explain,
-     .argument = &strided_text},
+     .argument = &strided_text,
+     .expected = FAULT_ANY_STATUS}, /* WebGPU has no variant for it */
     {.name = "explain a refusal",
      .functions = "quire_explain",
      .call = explain,
@@ -129,6 +191,24 @@ static const fault_scenario items[] = {
      .call = render,
      .argument = &fault_decode_form},
     {.name = "render from JSON", .functions = "quire_render_json", .call = render_json},
+    {.name = "load what is rare", .functions = "quire_operator_load_package", .call = load_rare},
+    {.name = "explain an error in a rule",
+     .functions = "quire_explain_json",
+     .make = make_rare,
+     .call = explain_rare,
+     .argument = RARE("6", "0"),
+     .expected = QUIRE_BAD_VALUE},
+    {.name = "explain alternatives",
+     .functions = "quire_explain_json",
+     .make = make_rare,
+     .call = explain_rare,
+     .argument = RARE("3", "1"),
+     .expected = QUIRE_BAD_SHAPE},
+    {.name = "render the fields of a struct",
+     .functions = "quire_render_json",
+     .make = make_rare,
+     .call = render_rare,
+     .argument = RARE("6", "1")},
 };
 
 const fault_scenarios fault_explain_scenarios = {items, sizeof items / sizeof *items};
