@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "json_reader.h"
 #include "planner.h"
 
 static quire_status read_limit(quire_reader *in, const json_t *json, quire_named_value *out) {

@@ -180,7 +180,9 @@ static bool is_silent(const fault_scenario *scenario, fault_kind kind) {
 static void sweep(const fault_scenario *scenario, fault_kind kind) {
   world.rereads = kind == FAULT_SYSTEM && scenario->rereads;
   const reference want = measure(scenario, kind);
-  if (is_silent(scenario, kind) != (want.calls == 0)) {
+  const bool is_cpu = strcmp(world.device_name, "cpu") == 0;
+  const bool expected = is_silent(scenario, kind) ? want.calls == 0 : want.calls > 0 || !is_cpu;
+  if (!expected) {
     fail_msg("%zu calls were counted", want.calls);
   }
   if (!scenario->plain && fault_plain_count() > 0) {

@@ -162,6 +162,14 @@ static quire_status look_around(fault_world *world, quire_error *error) {
       quire_named_value attribute;
       assert_int_equal(quire_operator_attribute(op, k, &attribute, NULL), QUIRE_OK);
     }
+    for (size_t k = 0; k < quire_operator_tunable_count(op); k++) {
+      quire_named_value tunable;
+      size_t choices = 0;
+      assert_int_equal(quire_operator_tunable(op, k, &tunable, &choices), QUIRE_OK);
+      for (size_t c = 0; c < choices; c++) {
+        assert_int_equal(quire_operator_tunable_choice(op, k, c, &tunable), QUIRE_OK);
+      }
+    }
   }
   return QUIRE_OK;
 }
@@ -175,7 +183,8 @@ static const fault_scenario items[] = {
          "quire_operator_name quire_operator_since_version quire_operator_variant_count "
          "quire_operator_variant_name quire_operator_variant_backend quire_operator_slot_count "
          "quire_operator_slot quire_operator_find_slot quire_operator_attribute_count "
-         "quire_operator_attribute",
+         "quire_operator_attribute quire_operator_tunable_count quire_operator_tunable "
+         "quire_operator_tunable_choice",
      .call = look_around,
      .silent = true},
     {.name = "load paged_attention",

@@ -93,6 +93,10 @@ static quire_status look_at_plan(fault_world *world, quire_error *error) {
   return QUIRE_OK;
 }
 
+static quire_status write_tuning_key(fault_world *world, quire_error *error) {
+  return quire_plan_tuning_key(world->plan, fault_write, world, error);
+}
+
 static const fault_scenario items[] = {
     {.name = "plan paged_attention",
      .functions = "quire_plan_create quire_request_init quire_plan_release",
@@ -151,6 +155,13 @@ static const fault_scenario items[] = {
      .call = run_items,
      .argument = &fault_linear_form,
      .silent = true},
+    {.name = "tuning key",
+     .functions = "quire_plan_tuning_key",
+     .make = make,
+     .call = write_tuning_key,
+     .argument = &fault_paged_form,
+     .expected = FAULT_ANY_STATUS, /* shaders only */
+     .silent_on_cpu = true},
     {.name = "what a plan tells",
      .functions = "quire_plan_variant quire_plan_slot quire_plan_slot_bytes quire_plan_workspace "
                   "quire_workspace_get_counters",

@@ -18,7 +18,8 @@ CALL = re.compile(r"\b(quire_alloc|quire_alloc_array|quire_arena_alloc|quire_are
 # What hands on what its caller asks for: the caller is the site.
 PASSED_ON = ("runtime/core/alloc.c", "serving/serving_support.c")
 # Sites outside runtime/device/webgpu/ that only WebGPU reaches.
-WEBGPU_ONLY = ("quire_arena_array(&plan->arena, 1, sizeof *host)",)
+WEBGPU_ONLY = ("quire_arena_array(&plan->arena, 1, sizeof *host)",
+               "quire_arena_alloc(p->scratch, sizeof *request)")
 
 
 def source_sites(root, with_webgpu):
