@@ -6,7 +6,8 @@ add_library(quire_flags INTERFACE)
 target_compile_features(quire_flags INTERFACE c_std_11)
 target_compile_options(quire_flags INTERFACE
   $<$<C_COMPILER_ID:GNU,Clang,AppleClang>:-Wall -Wextra -Wpedantic -Wconversion -Wshadow
-    -Wstrict-prototypes -Wvla -Werror -ffp-contract=off -fno-math-errno>)
+    -Wstrict-prototypes -Wvla -Werror -ffp-contract=off -fno-math-errno>
+  $<$<NOT:$<CONFIG:Debug>>:${QUIRE_HARDENING_FLAGS}>)
 target_include_directories(quire_flags INTERFACE ${PROJECT_SOURCE_DIR}/include)
 
 # quire_module(NAME SOURCES...): an object library quire_NAME of one folder. Its headers are found by

@@ -31,15 +31,7 @@ quire_status quire_webgpu_device_open(quire_context *context,
                                       const quire_webgpu_options *options, quire_device **device,
                                       quire_error *error) {
   quire_device_options own;
-  quire_device_options_init(&own);
-  if (device_options != NULL) {
-    if (device_options->struct_size < sizeof own) {
-      return quire_fail(error, QUIRE_BAD_REQUEST, NULL, "device_options",
-                        "struct_size is %zu, quire_device_options has %zu bytes",
-                        device_options->struct_size, sizeof own);
-    }
-    own = *device_options;
-  }
+  QUIRE_TRY(quire_device_options_read(device_options, &own, error));
   if (options != NULL) {
     own.webgpu = options;
   }

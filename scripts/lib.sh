@@ -10,8 +10,18 @@ packages_test=(g++ libcmocka-dev python3 python3-venv binutils)
 packages_lint=(clang clang-format clang-tidy)
 packages_slow=(valgrind)
 packages_docs=(doxygen)
-packages_neon=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user libjansson-dev:arm64
-  libcmocka-dev:arm64)
+
+# cross_packages PRESET: adds to $packages what a cross build needs.
+cross_packages() {
+  local compiler debian
+  case $1 in
+    neon) compiler=aarch64 debian=arm64 ;;
+    s390x) compiler=s390x debian=s390x ;;
+    i686) compiler=i686 debian=i386 ;;
+  esac
+  packages+=("gcc-$compiler-linux-gnu" "libc6-dev-$debian-cross" "libjansson-dev:$debian" "libcmocka-dev:$debian")
+  [[ $debian == i386 ]] || packages+=(qemu-user)
+}
 
 # Runtimes that the ONNX Runtime provider is tested with, the latest first; and the engine on top.
 onnxruntime_versions=(1.32.0 1.29.0 1.23.2)
@@ -44,7 +54,7 @@ missing_packages() {
 }
 
 # install_packages NAME...: installs what is missing, as root or through sudo; without either it names
-# the missing packages and fails. Names that end in :arm64 make that architecture known to dpkg.
+# the missing packages and fails. Names that end in :ARCHITECTURE make that one known to dpkg.
 install_packages() {
   if ! command -v dpkg-query >/dev/null; then
     warn "not a Debian system: needs the equivalents of: $*"
@@ -66,9 +76,10 @@ as root: apt-get install ${missing[*]}"
   fi
   echo "installing: ${missing[*]}"
   local quiet=(-qq -o Dpkg::Use-Pty=0)
-  if [[ ${missing[*]} == *:arm64* ]]; then
-    "${become[@]}" dpkg --add-architecture arm64
-  fi
+  local name
+  for name in "${missing[@]}"; do
+    [[ $name != *:* ]] || "${become[@]}" dpkg --add-architecture "${name#*:}"
+  done
   "${become[@]}" apt-get "${quiet[@]}" update &&
     "${become[@]}" env DEBIAN_FRONTEND=noninteractive \
       apt-get "${quiet[@]}" install -y --no-install-recommends "${missing[@]}" >/dev/null ||

@@ -88,6 +88,13 @@ static quire_status check_view(const quire_sequence_file *file, const quire_cach
 }
 
 quire_status quire_sequence_file_check(const quire_sequence_file *file, quire_error *error) {
+  const uint16_t one = 1;
+  unsigned char first_byte = 0;
+  memcpy(&first_byte, &one, 1);
+  if (first_byte != 1) {
+    return quire_serving_fail(error, QUIRE_UNSUPPORTED, "SV-10", "tensors",
+                              "files are little-endian, this processor is not");
+  }
   bool has_states = false;
   for (size_t i = 0; i < file->tensor_count; ++i) {
     quire_cache_view view;

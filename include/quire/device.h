@@ -53,7 +53,14 @@ typedef struct quire_device_options {
   size_t tuning_length;
 } quire_device_options;
 
+/*
+ * Sets every member to its default. Programs that were built before the struct grew call the
+ * function, which fills the members up to `webgpu`; all others call the sized one, through the
+ * macro.
+ */
 QUIRE_API void quire_device_options_init(quire_device_options *options);
+QUIRE_API void quire_device_options_init_sized(quire_device_options *options, size_t struct_size);
+#define quire_device_options_init(out) quire_device_options_init_sized(out, sizeof *(out))
 
 /*
  * A device runs plans. Thread-safe; runs from several threads at once take turns on the device's

@@ -384,7 +384,7 @@ QUIRE_API quire_status quire_shared_prefix_attention(quire_device *device,
  * safetensors layout, checksummed, whole or not at all (temporary file, rename). Tensors lie in
  * host memory, each with a name of its own in ASCII. Statuses: BAD_REQUEST (SV-7: tokens that are
  * not committed), BAD_TYPE, BAD_RANK, BAD_SHAPE, BAD_VALUE (SV-10: a tensor's axes, size, name),
- * IO, OUT_OF_MEMORY.
+ * UNSUPPORTED (SV-10: a big-endian processor), IO, OUT_OF_MEMORY.
  */
 QUIRE_API quire_status quire_sequence_save(const quire_cache *cache, quire_sequence sequence,
                                            const quire_cache_tensor *tensors, size_t tensor_count,

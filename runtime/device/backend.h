@@ -101,6 +101,10 @@ struct quire_device {
   void (*calls_destroy)(struct quire_device *device); /* set by the library */
 };
 void quire_device_retain(quire_device *device);
+/* Lays the caller's options (NULL: none) over the defaults, whichever size the struct had in the
+   headers that the caller was built with. BAD_REQUEST: no such size. */
+quire_status quire_device_options_read(const quire_device_options *given, quire_device_options *own,
+                                       quire_error *error);
 /* Opens with an owner already resolved: quire_device_open's body. */
 quire_status quire_device_open_backend(quire_owner *owner, const char *name,
                                        const quire_device_options *options, quire_device **device,

@@ -15,12 +15,39 @@ const char *quire_device_name(size_t index) {
   return index < BACKEND_COUNT ? backends[index]->name : NULL;
 }
 
-void quire_device_options_init(quire_device_options *options) {
+/* ---- options ---- */
+
+/* The struct before it grew: the smallest that any program brings. */
+enum { FIRST_OPTIONS = offsetof(quire_device_options, tuning) };
+
+void quire_device_options_init_sized(quire_device_options *options, size_t struct_size) {
   if (options == NULL) {
     return;
   }
-  memset(options, 0, sizeof(*options));
-  options->struct_size = sizeof(*options);
+  size_t known = struct_size < sizeof(*options) ? struct_size : sizeof(*options);
+  memset(options, 0, known);
+  options->struct_size = known;
+}
+
+void(quire_device_options_init)(quire_device_options *options) {
+  quire_device_options_init_sized(options, FIRST_OPTIONS);
+}
+
+quire_status quire_device_options_read(const quire_device_options *given, quire_device_options *own,
+                                       quire_error *error) {
+  quire_device_options_init(own);
+  if (given == NULL) {
+    return QUIRE_OK;
+  }
+  if (given->struct_size < FIRST_OPTIONS) {
+    return quire_fail(error, QUIRE_BAD_REQUEST, NULL, "options",
+                      "struct_size is %zu, quire_device_options has %d bytes at least",
+                      given->struct_size, (int)FIRST_OPTIONS);
+  }
+  size_t known = given->struct_size < sizeof(*own) ? given->struct_size : sizeof(*own);
+  memcpy(own, given, known);
+  own->struct_size = sizeof(*own);
+  return QUIRE_OK;
 }
 
 static const quire_backend *find_backend(const char *name) {
@@ -33,11 +60,6 @@ static const quire_backend *find_backend(const char *name) {
 }
 
 static quire_status check_options(const quire_device_options *options, quire_error *error) {
-  if (options->struct_size < sizeof(*options)) {
-    return quire_fail(error, QUIRE_BAD_REQUEST, NULL, "options",
-                      "struct_size is %zu, quire_device_options has %zu bytes",
-                      options->struct_size, sizeof(*options));
-  }
   if (options->executor != NULL && options->executor->parallel_for == NULL) {
     return quire_fail(error, QUIRE_BAD_REQUEST, NULL, "options",
                       "the executor's parallel_for is NULL");
@@ -84,12 +106,9 @@ quire_status quire_device_open_backend(quire_owner *owner, const char *name,
   if (backend == NULL) {
     return quire_fail(error, QUIRE_NOT_FOUND, NULL, name, "this build has no such device");
   }
-  quire_device_options defaults;
-  if (options == NULL) {
-    quire_device_options_init(&defaults);
-    options = &defaults;
-  }
-  QUIRE_TRY(check_options(options, error));
+  quire_device_options own;
+  QUIRE_TRY(quire_device_options_read(options, &own, error));
+  QUIRE_TRY(check_options(&own, error));
 
   quire_device *opened = quire_alloc_array(owner->allocator, 1, sizeof(*opened));
   if (opened == NULL) {
@@ -98,7 +117,7 @@ quire_status quire_device_open_backend(quire_owner *owner, const char *name,
   opened->owner = owner;
   opened->backend = backend;
   quire_arena_init(&opened->arena, owner->allocator);
-  quire_status status = start(opened, options, error);
+  quire_status status = start(opened, &own, error);
   if (status != QUIRE_OK) {
     quire_arena_release(&opened->arena);
     quire_dealloc(owner->allocator, opened, sizeof(*opened), QUIRE_ALLOC_ALIGNMENT);

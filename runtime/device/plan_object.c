@@ -4,6 +4,7 @@
 #include "checked.h"
 #include "error.h"
 #include "form.h"
+#include "red_zones.h"
 #include "workspace.h"
 
 void quire_request_init(quire_request *request) {
@@ -31,7 +32,8 @@ static bool place(const quire_plan *plan, bool step, size_t *offsets, size_t *by
     size_t end = 0;
     offsets[i] = *bytes;
     if ((uint64_t)one->bytes > SIZE_MAX || !quire_add_size(*bytes, (size_t)one->bytes, &end) ||
-        !quire_align_size(end, QUIRE_WORKSPACE_ALIGNMENT, bytes)) {
+        !quire_align_size(end, QUIRE_WORKSPACE_ALIGNMENT, &end) ||
+        !quire_add_size(end, QUIRE_RED_ZONE, bytes)) {
       return false;
     }
   }
@@ -45,7 +47,7 @@ static quire_status lay_out(quire_plan *plan, quire_error *error) {
   if (offsets == NULL) {
     return quire_fail_memory(error);
   }
-  size_t bytes = 0;
+  size_t bytes = count == 0 ? 0 : QUIRE_RED_ZONE;
   bool fits = place(plan, true, offsets, &bytes);
   plan->step_bytes = bytes;
   if (!fits || !place(plan, false, offsets, &bytes)) {

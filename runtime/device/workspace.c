@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "red_zones.h"
 
 void quire_workspace_options_init(quire_workspace_options *options) {
   if (options == NULL) {
@@ -75,6 +76,7 @@ void quire_workspace_disown(quire_workspace *workspace) {
 }
 
 static void free_memory(const quire_workspace *workspace, unsigned char *memory, size_t bytes) {
+  quire_red_zones_lift(memory, bytes);
   quire_dealloc(workspace->device->owner->allocator, memory, bytes, QUIRE_WORKSPACE_ALIGNMENT);
 }
 

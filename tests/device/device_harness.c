@@ -148,6 +148,9 @@ static quire_status append(const quire_pass *pass, const size_t item[3]) {
   if (step == HARNESS_FAILING_STEP) {
     return QUIRE_INTERNAL;
   }
+  if (step == HARNESS_OVERRUN_STEP) {
+    ((uint32_t *)hits->data)[hits->shape[0] * hits->stride[0]] = 1;
+  }
   float more = step;
   if (values->dtype != QUIRE_DTYPE_NONE) {
     more += ((const float *)values->data)[n * values->stride[0] + d * values->stride[1]];

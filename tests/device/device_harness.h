@@ -17,7 +17,10 @@
 
 #include "backend.h"
 
-enum { HARNESS_FAILING_STEP = -1000 }; /* attribute step: every item of the pass fails */
+enum {
+  HARNESS_FAILING_STEP = -1000, /* attribute step: every item of the pass fails */
+  HARNESS_OVERRUN_STEP = -2000  /* writes one element behind scratch */
+};
 
 /* lengths[0] for which the schedule pass asks for more items than the plan allows */
 enum { HARNESS_GREEDY_LENGTH = -77 };

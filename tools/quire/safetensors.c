@@ -218,13 +218,32 @@ static quire_status check_layout(const quire_safetensors *tensors, size_t data_s
   return status;
 }
 
-/* Points at the elements; those that do not lie aligned in the file are copied. */
+int quire_safetensors_is_native(void) {
+  const uint16_t one = 1;
+  unsigned char first;
+  memcpy(&first, &one, 1);
+  return first == 1;
+}
+
+void quire_safetensors_copy(void *to, const void *from, size_t bytes, quire_dtype dtype) {
+  if (quire_safetensors_is_native()) {
+    memcpy(to, from, bytes);
+    return;
+  }
+  const size_t size = quire_dtype_size(dtype);
+  for (size_t i = 0; i < bytes; ++i) {
+    ((unsigned char *)to)[i] = ((const unsigned char *)from)[i / size * size + size - 1 - i % size];
+  }
+}
+
+/* Points at the elements; those that do not lie in the file as memory has them are copied. */
 static quire_status place_data(quire_safetensors *tensors, const unsigned char *data,
                                quire_error *error) {
   for (size_t i = 0; i < tensors->count; ++i) {
     quire_stored_tensor *tensor = &tensors->tensors[i];
     tensor->data = data + tensor->begin;
-    if ((uintptr_t)tensor->data % quire_dtype_size(tensor->dtype) == 0) {
+    if (quire_safetensors_is_native() &&
+        (uintptr_t)tensor->data % quire_dtype_size(tensor->dtype) == 0) {
       continue;
     }
     tensor->copy = malloc(tensor->bytes + 1);
@@ -232,7 +251,7 @@ static quire_status place_data(quire_safetensors *tensors, const unsigned char *
       return quire_failure_set(error, QUIRE_OUT_OF_MEMORY, "%.64s: no memory for %zu bytes",
                                tensor->name, tensor->bytes);
     }
-    memcpy(tensor->copy, tensor->data, tensor->bytes);
+    quire_safetensors_copy(tensor->copy, tensor->data, tensor->bytes, tensor->dtype);
     tensor->data = tensor->copy;
   }
   return QUIRE_OK;

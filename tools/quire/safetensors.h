@@ -1,6 +1,7 @@
 /*
  * Files of named tensors in the safetensors layout: eight bytes with the little-endian length of a
- * JSON header, the header, then the elements of all tensors without gaps.
+ * JSON header, the header, then the elements of all tensors without gaps, each
+ * little-endian.
  */
 #ifndef QUIRE_TOOL_SAFETENSORS_H
 #define QUIRE_TOOL_SAFETENSORS_H
@@ -22,7 +23,7 @@ typedef struct quire_stored_tensor {
   size_t bytes;
   const void *data; /* never NULL */
   size_t begin;     /* offset within the elements of the file; readers need not care */
-  void *copy;       /* the aligned copy, where the file was not aligned; else NULL */
+  void *copy;       /* a copy, where the file is not aligned or in another byte order; else NULL */
 } quire_stored_tensor;
 
 typedef struct quire_safetensors {
@@ -56,6 +57,11 @@ const quire_stored_tensor *quire_safetensors_find(const quire_safetensors *tenso
 quire_dtype quire_safetensors_dtype(const char *name);
 /* Name that the format uses. */
 const char *quire_safetensors_dtype_name(quire_dtype dtype);
+
+/* 1 if memory has the elements' byte order, 0 if it has the other one. */
+int quire_safetensors_is_native(void);
+/* Copies elements from memory's byte order to the files', or back. */
+void quire_safetensors_copy(void *to, const void *from, size_t bytes, quire_dtype dtype);
 
 /* Bytes of a dense tensor; LIMIT with `subject` in the message if they exceed 63 bits. */
 quire_status quire_safetensors_bytes(const char *subject, quire_dtype dtype, int32_t ndim,

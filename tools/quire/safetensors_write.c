@@ -49,6 +49,18 @@ static char *make_header(const json_t *metadata, const quire_stored_tensor *tens
   return padded;
 }
 
+/* Bytes as they go into the file; *copy is the caller's to free. NULL: no memory. */
+static const void *file_bytes(const quire_stored_tensor *tensor, void **copy) {
+  if (quire_safetensors_is_native()) {
+    return tensor->data;
+  }
+  *copy = malloc(tensor->bytes + 1);
+  if (*copy) {
+    quire_safetensors_copy(*copy, tensor->data, tensor->bytes, tensor->dtype);
+  }
+  return *copy;
+}
+
 quire_status quire_safetensors_write(const char *path, const json_t *metadata,
                                      quire_stored_tensor *tensors, size_t count,
                                      quire_error *error) {
@@ -58,21 +70,28 @@ quire_status quire_safetensors_write(const char *path, const json_t *metadata,
   size_t header_size = 0;
   char *header = make_header(metadata, tensors, count, &header_size);
   quire_file_piece *pieces = calloc(count + 2, sizeof *pieces);
+  void **copies = calloc(count + 1, sizeof *copies);
+  int is_complete = header && pieces && copies;
+  for (size_t i = 0; is_complete && i < count; ++i) {
+    pieces[i + 2] = (quire_file_piece){file_bytes(&tensors[i], &copies[i]), tensors[i].bytes};
+    is_complete = tensors[i].bytes == 0 || pieces[i + 2].data;
+  }
   quire_status status = QUIRE_OUT_OF_MEMORY;
-  if (header && pieces) {
+  if (is_complete) {
     unsigned char length[8];
     for (int i = 0; i < 8; ++i) {
       length[i] = (unsigned char)((uint64_t)header_size >> (8 * i) & 0xff);
     }
     pieces[0] = (quire_file_piece){length, sizeof length};
     pieces[1] = (quire_file_piece){header, header_size};
-    for (size_t i = 0; i < count; ++i) {
-      pieces[i + 2] = (quire_file_piece){tensors[i].data, tensors[i].bytes};
-    }
     status = quire_file_write(path, pieces, count + 2, error);
   } else {
-    quire_failure_set(error, status, "no memory for the header");
+    quire_failure_set(error, status, "no memory for the file's header and elements");
   }
+  for (size_t i = 0; copies && i < count; ++i) {
+    free(copies[i]);
+  }
+  free(copies);
   free(header);
   free(pieces);
   return status;

@@ -80,7 +80,7 @@ class Device:
         tuning: str | os.PathLike[str] | None = None,
     ) -> None:
         options = ffi.new("quire_device_options *")
-        lib.quire_device_options_init(options)
+        lib.quire_device_options_init_sized(options, ffi.sizeof("quire_device_options"))
         if isa not in _ISAS:
             raise BadRequest(f"isa: {isa!r} is none of {', '.join(_ISAS)}")
         options.isa = _ISAS[isa]

@@ -6,6 +6,7 @@
 #include "cpu_plan.h"
 #include "error.h"
 #include "float_mode.h"
+#include "red_zones.h"
 #include "tensor_check.h"
 
 /* ---- views ---- */
@@ -256,6 +257,7 @@ static uint32_t thread_hint(const quire_plan *plan, const quire_run_options *opt
 quire_status quire_cpu_schedule_run(const quire_plan *plan, const quire_cpu_pass *schedule,
                                     const quire_tensor *tensors, const quire_workspace *workspace,
                                     uint32_t flags, uint32_t threads, quire_error *error) {
+  quire_red_zones_lay(plan, workspace);
   clear_step(plan, workspace);
   if (schedule == NULL) {
     return QUIRE_OK;
@@ -279,6 +281,7 @@ quire_status quire_cpu_prepare(quire_plan *plan, const quire_tensor *tensors,
   const quire_cpu_plan *cpu = plan->backend_data;
   QUIRE_TRY(quire_cpu_schedule_run(plan, cpu->schedule, tensors, workspace, options->flags,
                                    thread_hint(plan, options), error));
+  QUIRE_TRY(quire_red_zones_check(plan, workspace, error));
   return check_grids(plan, workspace, error);
 }
 
@@ -294,7 +297,7 @@ quire_status quire_cpu_run(quire_plan *plan, const quire_tensor *tensors,
   for (size_t i = 0; i < cpu->pass_count; i++) {
     QUIRE_TRY(run_pass(plan, &cpu->passes[i], tensors, workspace, executor, error));
   }
-  return QUIRE_OK;
+  return quire_red_zones_check(plan, workspace, error);
 }
 
 size_t quire_cpu_passes(const quire_plan *plan) {
@@ -335,5 +338,6 @@ quire_status quire_cpu_run_items(quire_plan *plan, size_t pass, size_t first, si
   work items = {.pass = &call, .function = one->function};
   atomic_init(&items.failed, false);
   run_range(&items, first, last);
-  return finish(&items, one, error);
+  QUIRE_TRY(finish(&items, one, error));
+  return quire_red_zones_check(plan, workspace, error);
 }
