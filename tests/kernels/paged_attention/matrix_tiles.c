@@ -10,6 +10,7 @@ static long products;
 #include <stdlib.h>
 #include <string.h>
 #include <ucontext.h>
+#include <unistd.h>
 
 enum { TILES = 8, ROWS = 16, ROW_BYTES = 64, LANES = ROW_BYTES / 4 };
 
@@ -53,7 +54,7 @@ static operand decode(const ucontext_t *context, const unsigned char *modrm, uns
   }
   int32_t shift = 0;
   if (mod == 1) {
-    shift = (int8_t)modrm[found.length];
+    shift = modrm[found.length] < 0x80 ? modrm[found.length] : modrm[found.length] - 0x100;
     found.length += 1;
   } else if (mod == 2) {
     memcpy(&shift, modrm + found.length, sizeof shift);
@@ -71,7 +72,7 @@ static void load_shapes(const unsigned char *from) {
   configured = from[0] == 1;
   for (int i = 0; i < TILES && configured; ++i) {
     uint16_t row_bytes;
-    memcpy(&row_bytes, from + 16 + 2 * i, sizeof row_bytes);
+    memcpy(&row_bytes, from + 16 + sizeof row_bytes * (size_t)i, sizeof row_bytes);
     tiles[i].row_bytes = row_bytes;
     tiles[i].rows = from[48 + i];
     if (row_bytes > ROW_BYTES || row_bytes % 4 != 0 || tiles[i].rows > ROWS) {
@@ -92,11 +93,11 @@ static void multiply(tile *c, const tile *a, const tile *b) {
   if (a->row_bytes != 4 * b->rows || a->rows != c->rows || b->row_bytes != c->row_bytes) {
     abort();
   }
-  for (unsigned m = 0; m < c->rows; ++m) {
-    for (unsigned n = 0; n < c->row_bytes / 4; ++n) {
+  for (size_t m = 0; m < c->rows; ++m) {
+    for (size_t n = 0; n < c->row_bytes / 4; ++n) {
       float even = 0.0f;
       float odd = 0.0f;
-      for (unsigned k = 0; k < b->rows; ++k) {
+      for (size_t k = 0; k < b->rows; ++k) {
         even = fmaf(widen(a->of.bf16[m][2 * k]), widen(b->of.bf16[k][2 * n]), even);
         odd = fmaf(widen(a->of.bf16[m][2 * k + 1]), widen(b->of.bf16[k][2 * n + 1]), odd);
       }
@@ -163,9 +164,8 @@ static void on_illegal(int number, siginfo_t *info, void *user) {
 }
 
 /* In place of the library's, for kernels that ask for permission. */
-long syscall(long number, ...);
-long syscall(long number, ...) {
-  (void)number;
+long syscall(long sysno, ...) {
+  (void)sysno;
   return 0;
 }
 
