@@ -347,6 +347,70 @@ static void test_strict(void **state) {
   harness_close(&h);
 }
 
+/* Options that this device has no use for, or that lack a part. */
+static void test_options(void **state) {
+  (void)state;
+  harness h;
+  harness_open(&h, 2);
+  append_call call;
+  append_make(&h, &call, &plain);
+  quire_workspace *workspace = make_workspace(&h);
+  quire_executor executor = {0};
+  quire_run_options options;
+  quire_error error;
+  quire_run_options_init(&options);
+  options.executor = &executor;
+  assert_int_equal(
+      quire_plan_run(call.plan, call.tensors, APPEND_SLOTS, workspace, &options, &error),
+      QUIRE_BAD_REQUEST);
+  assert_string_equal(error.message, "options: the executor's parallel_for is NULL");
+  options.executor = NULL;
+  options.encoder = (struct WGPUCommandEncoderImpl *)(void *)&options;
+  assert_int_equal(
+      quire_plan_run(call.plan, call.tensors, APPEND_SLOTS, workspace, &options, &error),
+      QUIRE_BAD_REQUEST);
+  assert_string_equal(error.message, "options: an encoder is given, and the device is \"cpu\"");
+  append_check_untouched(&call);
+  quire_workspace_release(workspace);
+  append_free(&call);
+  harness_close(&h);
+}
+
+/* Questions about nothing, and about slots that are not there, have answers. */
+static void test_answers(void **state) {
+  (void)state;
+  harness h;
+  harness_open(&h, 2);
+  append_call call;
+  append_make(&h, &call, &plain);
+  quire_tensor form;
+  assert_int_equal(quire_plan_slot(call.plan, APPEND_LENGTHS, &form), QUIRE_OK);
+  assert_int_equal(form.dtype, QUIRE_INT32);
+  assert_int_equal(form.shape[0], plain.n);
+  assert_int_equal(quire_plan_slot_bytes(call.plan, APPEND_LENGTHS), 4 * plain.n);
+  assert_int_equal(quire_plan_slot(call.plan, APPEND_SLOTS, &form), QUIRE_BAD_REQUEST);
+  assert_int_equal(form.ndim, 0);
+  assert_null(form.shape);
+  assert_int_equal(quire_plan_slot(NULL, 0, &form), QUIRE_BAD_REQUEST);
+  assert_int_equal(quire_plan_slot(call.plan, 0, NULL), QUIRE_BAD_REQUEST);
+  assert_int_equal(quire_plan_slot_bytes(call.plan, APPEND_SLOTS), 0);
+  assert_int_equal(quire_plan_slot_bytes(NULL, 0), 0);
+  quire_workspace_need need = {7, 7};
+  quire_plan_workspace(NULL, &need);
+  assert_int_equal(need.bytes, 0);
+  assert_int_equal(need.alignment, 64);
+  quire_plan_workspace(call.plan, NULL);
+  assert_null(quire_plan_variant(NULL));
+  assert_int_equal(quire_plan_passes(NULL), 0);
+  assert_int_equal(quire_plan_create(h.device, &h.append, NULL, NULL, NULL), QUIRE_BAD_REQUEST);
+  quire_request_init(NULL);
+  quire_run_options_init(NULL);
+  quire_device_options_init(NULL);
+  quire_device_release(NULL);
+  append_free(&call);
+  harness_close(&h);
+}
+
 static void test_internal(void **state) {
   (void)state;
   harness h;
@@ -405,11 +469,18 @@ static void test_float_mode(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_executors),          cmocka_unit_test(test_thread_counts),
-      cmocka_unit_test(test_device_executor),    cmocka_unit_test(test_axes),
-      cmocka_unit_test(test_grid_of_three_axes), cmocka_unit_test(test_items),
-      cmocka_unit_test(test_failing_schedule),   cmocka_unit_test(test_strict),
-      cmocka_unit_test(test_internal),           cmocka_unit_test(test_float_mode),
+      cmocka_unit_test(test_executors),
+      cmocka_unit_test(test_thread_counts),
+      cmocka_unit_test(test_device_executor),
+      cmocka_unit_test(test_axes),
+      cmocka_unit_test(test_grid_of_three_axes),
+      cmocka_unit_test(test_items),
+      cmocka_unit_test(test_failing_schedule),
+      cmocka_unit_test(test_strict),
+      cmocka_unit_test(test_options),
+      cmocka_unit_test(test_answers),
+      cmocka_unit_test(test_internal),
+      cmocka_unit_test(test_float_mode),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
