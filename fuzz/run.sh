@@ -25,16 +25,20 @@ case $target in # words, and what the repository holds anyway
   fuzz_plan) words=(expression members) ;;
   fuzz_template) words=(expression template) && arguments+=(kernels/common kernels/paged_decode) ;;
   fuzz_safetensors) words=(header) && arguments+=(tests/data/cases) ;;
+  fuzz_call | fuzz_isa) arguments+=(-len_control=0 -max_len=256) ;; # choices, one a byte
 esac
 ((${#words[@]} == 0)) || {
   (cd fuzz/dictionaries && cat "${words[@]}") >"build/fuzz/$target.dict"
   arguments+=(-dict="build/fuzz/$target.dict")
 }
 
-# processor_seconds PID: of user and system; nothing once it has ended.
+# processor_seconds PID: sets `used`, of user and system; fails once the process has ended.
+ticks=$(getconf CLK_TCK)
 processor_seconds() {
-  { sed 's/.*) //' "/proc/$1/stat" 2>/dev/null || true; } |
-    awk -v ticks="$(getconf CLK_TCK)" 'NF {printf "%d\n", ($12 + $13) / ticks}'
+  local line fields
+  read -r line 2>/dev/null <"/proc/$1/stat" || return 1
+  read -ra fields <<<"${line##*) }"
+  used=$(((fields[11] + fields[12]) / ticks))
 }
 
 # The clock does not count: other programs may hold the processor. SIGUSR1 ends libFuzzer in order.
@@ -42,8 +46,8 @@ status=0 used=0
 "$build/fuzz/$target" "${arguments[@]}" >"$log" 2>&1 &
 pid=$!
 trap 'kill "$pid" 2>/dev/null || true' EXIT
-while now=$(processor_seconds "$pid") && [[ -n $now ]]; do
-  used=$now
+trap 'exit 1' INT TERM
+while processor_seconds "$pid" 2>/dev/null; do
   ((used < seconds)) || kill -USR1 "$pid" 2>/dev/null || true
   sleep 1
 done

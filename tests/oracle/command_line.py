@@ -15,11 +15,11 @@ QUIRE = os.environ.get("QUIRE", str(ROOT / "build/dev/tools/quire/quire"))
 
 def quire(*arguments: object) -> subprocess.CompletedProcess[str]:
     command = [QUIRE, *(str(a) for a in arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
 
 
-def check(folder: Path) -> subprocess.CompletedProcess[str]:
-    return quire("check", folder)
+def check(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    return quire("check", folder, *options)
 
 
 def write_folder(folder: Path, cases: list[Case]) -> None:

@@ -48,14 +48,14 @@ def draw_cases(strategy: st.SearchStrategy[Case], count: int) -> list[Case]:
     return cases
 
 
-def check_in_batches(folder: Path, cases: list[Case]) -> None:
+def check_in_batches(folder: Path, cases: list[Case], *options: str) -> None:
     print(f"seed {SEED}, {len(cases)} cases")
     assert cases
     problems = []
     for first in range(0, len(cases), BATCH):
         batch = folder / f"batch_{first // BATCH}"
         write_folder(batch, cases[first : first + BATCH])
-        result = check(batch)
+        result = check(batch, *options)
         if result.returncode != 0:
             lines = [line for line in result.stdout.splitlines() if not line.startswith("ok")]
             problems.append("\n".join([str(batch), *lines[:20], result.stderr[:2000]]))
@@ -73,3 +73,11 @@ def test_illegal_requests(operator: str, tmp_path: Path) -> None:
     count = settings.default.max_examples
     legal = draw_cases(LEGAL[operator], count)
     check_in_batches(tmp_path, illegal_cases(legal, max(3, count // 60)))
+
+
+@pytest.mark.skipif(not os.environ.get("QUIRE_TEST_WEBGPU"), reason="QUIRE_TEST_WEBGPU is not set")
+@pytest.mark.parametrize("operator", LEGAL)
+def test_legal_requests_on_webgpu(operator: str, tmp_path: Path) -> None:
+    """Within the tolerance that the CPU must keep as well; few, since shaders are compiled for each."""
+    cases = draw_cases(LEGAL[operator], settings.default.max_examples // 60)
+    check_in_batches(tmp_path, cases, "--device", "webgpu", "--allow-unsupported")
