@@ -18,18 +18,12 @@ from quire.calls import (
 )
 from quire.device import (
     Adapter,
-    Attribute,
     Device,
     DeviceFacts,
-    Finding,
-    Operator,
-    Slot,
     Workspace,
     WorkspaceCounters,
     default_device,
     device_names,
-    lint,
-    operators,
     version,
     webgpu_adapters,
 )
@@ -53,7 +47,10 @@ from quire.errors import (
     OutOfMemory,
     Unsupported,
 )
-from quire.plan import BoundCall, Explanation, Form, Plan, explain, render
+from quire.explanation import Explanation, explain, render
+from quire.operator import Attribute, Finding, Operator, Slot, lint, operators
+from quire.plan import BoundCall, Plan
+from quire.request import Form
 from quire.serving import (
     BlockPool,
     Cache,

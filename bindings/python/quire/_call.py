@@ -13,9 +13,11 @@ from quire._layout import Layout, dtype_name, dtype_number, layout_of
 from quire._native import c_text, exception, ffi, lib, new_error
 from quire._tensor import place_for
 from quire.buffer import output_maker
-from quire.device import Device, Workspace, default_device, operator_named
+from quire.device import Device, Workspace, default_device
 from quire.errors import BadAttribute, BadPresence, BadRequest, Error
-from quire.plan import Form, Plan
+from quire.operator import operator_named
+from quire.plan import Plan
+from quire.request import Form
 
 Tensor = Any
 """Anything with `__dlpack__`, or a buffer."""
