@@ -405,7 +405,7 @@ static void test_answers(void **state) {
   assert_int_equal(quire_plan_create(h.device, &h.append, NULL, NULL, NULL), QUIRE_BAD_REQUEST);
   quire_request_init(NULL);
   quire_run_options_init(NULL);
-  quire_device_options_init(NULL);
+  quire_device_options_init((quire_device_options *)NULL);
   quire_device_release(NULL);
   append_free(&call);
   harness_close(&h);
