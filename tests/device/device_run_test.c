@@ -403,8 +403,8 @@ static void test_answers(void **state) {
   assert_null(quire_plan_variant(NULL));
   assert_int_equal(quire_plan_passes(NULL), 0);
   assert_int_equal(quire_plan_create(h.device, &h.append, NULL, NULL, NULL), QUIRE_BAD_REQUEST);
-  quire_request_init(NULL);
-  quire_run_options_init(NULL);
+  quire_request_init((quire_request *)NULL); /* the type: it may be a macro that takes the size */
+  quire_run_options_init((quire_run_options *)NULL);
   quire_device_options_init((quire_device_options *)NULL);
   quire_device_release(NULL);
   append_free(&call);
