@@ -46,7 +46,7 @@ def main():
             DATA=str(here.parent / "data"), LC_ALL="C.UTF-8",
             MAKE=f"{sys.executable} -B {here / 'make_tensors.py'}")
         done = subprocess.run(["sh", str(folder / "cmd")], cwd=work, env=environment,
-                              stdin=subprocess.DEVNULL, capture_output=True, timeout=300)
+                              stdin=subprocess.DEVNULL, capture_output=True, timeout=900)
     results = {"stdout": done.stdout.decode("utf-8", "replace"),
                "stderr": done.stderr.decode("utf-8", "replace"),
                "exit": f"{done.returncode}\n"}
