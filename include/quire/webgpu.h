@@ -59,6 +59,8 @@ typedef struct quire_webgpu_options {
   int trusted_shaders;    /* default 0; 1: leave out the run-time checks of loops and indices, where
                              the library can. The library's own shaders need none */
   int default_limits;     /* default 0; 1: request no more than every WebGPU device guarantees */
+  int as_hardware;        /* default 0; 1: plan for a software adapter as if it were a GPU, by shaders
+                             that its compiler takes long for */
   uint64_t memory_budget; /* most bytes that buffers of this device may take together;
                              0: no limit but the adapter's */
   size_t pipeline_cache_size; /* compiled shaders kept, least recently used go first; 0: 256 */

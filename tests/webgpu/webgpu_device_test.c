@@ -93,6 +93,28 @@ static void test_description(void **state) {
   gpu_close(&world);
 }
 
+/* A software adapter may be planned for as a GPU; what it can do stays as it is. */
+static void test_as_hardware(void **state) {
+  (void)state;
+  gpu_world world;
+  quire_webgpu_options options;
+  quire_webgpu_options_init(&options);
+  options.as_hardware = 1;
+  if (!gpu_open(&world, &options)) {
+    skip();
+  }
+  const quire_device_description *description = quire_device_describe(world.device);
+  bool found = false;
+  for (size_t i = 0; i < description->adapter_count; i++) {
+    if (strcmp(description->adapter[i].name, "type") == 0) {
+      found = true;
+      assert_string_not_equal(description->adapter[i].s, "CPU");
+    }
+  }
+  assert_true(found);
+  gpu_close(&world);
+}
+
 /* ---- embedding ---- */
 
 /* Records `times` calls into one encoder of the caller's, submits, and looks at the result. */
@@ -446,10 +468,11 @@ static void test_measure(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_adapters),      cmocka_unit_test(test_description),
-      cmocka_unit_test(test_encoder),       cmocka_unit_test(test_kept_bindings),
-      cmocka_unit_test(test_caller_owned),  cmocka_unit_test(test_buffers),
-      cmocka_unit_test(test_memory_limits), cmocka_unit_test(test_loss),
-      cmocka_unit_test(test_threads),       cmocka_unit_test(test_measure),
+      cmocka_unit_test(test_as_hardware),   cmocka_unit_test(test_encoder),
+      cmocka_unit_test(test_kept_bindings), cmocka_unit_test(test_caller_owned),
+      cmocka_unit_test(test_buffers),       cmocka_unit_test(test_memory_limits),
+      cmocka_unit_test(test_loss),          cmocka_unit_test(test_threads),
+      cmocka_unit_test(test_measure),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,7 +18,7 @@ typedef struct quire_call_options {
   int64_t threads;
   size_t kept_bindings; /* of benchmarks on WebGPU */
   int is_strict;
-  int no_subgroups, default_limits, trusted_shaders; /* WebGPU */
+  int no_subgroups, default_limits, as_hardware, trusted_shaders; /* WebGPU */
   quire_text_list attributes, dtypes, outputs;
 } quire_call_options;
 

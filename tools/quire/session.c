@@ -25,6 +25,7 @@ static void set_webgpu(const quire_call_options *options, quire_webgpu_options *
   quire_webgpu_options_init(webgpu);
   webgpu->use_subgroups = !options->no_subgroups;
   webgpu->default_limits = options->default_limits;
+  webgpu->as_hardware = options->as_hardware;
   webgpu->trusted_shaders = options->trusted_shaders;
   webgpu->kept_bindings = options->kept_bindings;
   quire_webgpu_source(webgpu);

@@ -62,7 +62,7 @@ class Device:
     isa: highest instruction set: "best", "scalar", "avx2", "avx512", "neon"; no result depends on it.
     plan_cache_size: plans that calls keep; 0: 256.
     webgpu: options of such a device: library (a path), adapter_name, adapter_index, use_subgroups,
-        trusted_shaders, default_limits, memory_budget (bytes), pipeline_cache_size.
+        trusted_shaders, default_limits, as_hardware, memory_budget (bytes), pipeline_cache_size.
     tuning: path of a tuning file, as `quire tune` writes it; plans take its values where they fit.
 
     A device that was opened before fork() cannot be used in the child, which has no threads of
@@ -176,7 +176,7 @@ def _webgpu_options(given: Mapping[str, Any]) -> Any:
             _kept_options.setdefault(options, []).append(characters)
             setattr(options, member, characters)
         elif member in ("adapter_index", "use_subgroups", "trusted_shaders", "default_limits",
-                        "memory_budget", "pipeline_cache_size"):  # fmt: skip
+                        "as_hardware", "memory_budget", "pipeline_cache_size"):  # fmt: skip
             try:
                 setattr(options, member, value)
             except (TypeError, OverflowError) as fault:

@@ -142,13 +142,15 @@ static void add_limits(quire_device *device) {
   device->description.limits = quire_webgpu_of(device)->limit_values;
 }
 
-static void add_adapter(quire_device *device, const WGPUAdapterInfo *info) {
+static void add_adapter(quire_device *device, const WGPUAdapterInfo *info, bool as_hardware) {
   quire_webgpu *gpu = device->backend_data;
+  const bool pretends = as_hardware && info->adapterType == WGPUAdapterType_CPU;
+  const WGPUAdapterType type = pretends ? WGPUAdapterType_DiscreteGPU : info->adapterType;
   add_text(device, "vendor", info->vendor);
   add_text(device, "architecture", info->architecture);
   add_text(device, "device", info->device);
   add_text(device, "description", info->description);
-  add_text(device, "type", view_of(quire_webgpu_type_name(info->adapterType)));
+  add_text(device, "type", view_of(quire_webgpu_type_name(type)));
   add_text(device, "backend", view_of(quire_webgpu_backend_name(info->backendType)));
   char name[QUIRE_WEBGPU_TEXT / 2];
   quire_webgpu_copy_text(name, sizeof name, info->device);
@@ -189,7 +191,7 @@ quire_status quire_webgpu_describe(quire_device *device, const quire_webgpu_opti
     add_feature(device, "timestamp-query");
   }
   add_limits(device);
-  add_adapter(device, &info);
+  add_adapter(device, &info, options->as_hardware != 0);
   quire_status status = QUIRE_OK;
   if (gpu->has_subgroups && options->use_subgroups) {
     status = add_subgroups(device, &info, error);
