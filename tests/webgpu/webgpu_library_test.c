@@ -31,7 +31,8 @@ static void test_paths(void **state) {
   quire_webgpu_options options;
   quire_webgpu_options_init(&options);
   options.library = "/no/such/libwgpu.so";
-  check_refused(&options, QUIRE_NOT_FOUND, "no usable library: /no/such/libwgpu.so: ");
+  check_refused(&options, QUIRE_NOT_FOUND,
+                "no usable library: /no/such/libwgpu.so: cannot open shared object file");
   options.library = "libm.so.6";
   check_refused(&options, QUIRE_NOT_FOUND, "libm.so.6: lacks wgpuGetInstanceLimits");
   options.library = FAKE_OLD;

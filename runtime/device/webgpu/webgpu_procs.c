@@ -56,13 +56,23 @@ static bool fill(const source *from, quire_webgpu_procs *procs, const char **mis
   return true;
 }
 
+/* What dlopen() says of a file, without the name that mostly stands in front. */
+static const char *reason_of(const char *path, const char *reason) {
+  const size_t length = strlen(path);
+  if (reason == NULL) {
+    return "no reason";
+  }
+  const bool is_named =
+      strncmp(reason, path, length) == 0 && strncmp(reason + length, ": ", 2) == 0;
+  return is_named ? reason + length + 2 : reason;
+}
+
 /* Says what is wrong with a library in *tried. */
 static bool load_file(const char *path, quire_webgpu_procs *procs, quire_text *tried) {
   const char *separator = tried->length > 0 ? "; " : "";
   source from = {dlopen(path, RTLD_NOW | RTLD_LOCAL), NULL, NULL};
   if (from.library == NULL) {
-    const char *reason = dlerror();
-    quire_text_format(tried, "%s%s: %s", separator, path, reason == NULL ? "no reason" : reason);
+    quire_text_format(tried, "%s%s: %s", separator, path, reason_of(path, dlerror()));
     return false;
   }
   const char *missing = NULL;
