@@ -23,7 +23,7 @@ typedef struct quire_call_options {
 } quire_call_options;
 
 /* Their table; the group writes to a quire_call_options. */
-enum { QUIRE_CALL_OPTION_COUNT = 14 };
+enum { QUIRE_CALL_OPTION_COUNT = 15 };
 extern const quire_option quire_call_option_table[QUIRE_CALL_OPTION_COUNT];
 
 /* A request with all that it points to. The case must outlive it. */

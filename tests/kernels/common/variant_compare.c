@@ -18,7 +18,7 @@ static const size_t guard_bytes = 256;
 
 void variant_open(variant_world *world, bool use_subgroups, bool default_limits) {
   quire_error error;
-  *world = (variant_world){NULL, NULL, NULL};
+  *world = (variant_world){NULL};
   if (quire_context_create(NULL, &world->context, &error) != QUIRE_OK) {
     fail_msg("%s", error.message);
   }
@@ -294,13 +294,47 @@ static void compare_slot(const run *got, const run *want, size_t i, const char *
   }
 }
 
-quire_status variant_compare(variant_world *world, const variant_call *call, const char *variant,
-                             variant_tolerance tolerance, const char **chosen) {
+/* The operator's own name of a variant. */
+static const char *find_variant(const quire_operator *op, const char *name) {
+  for (size_t v = 0; v < quire_operator_variant_count(op); v++) {
+    if (strcmp(quire_operator_variant_name(op, v), name) == 0) {
+      return quire_operator_variant_name(op, v);
+    }
+  }
+  fail_msg("the operator has no variant %s", name);
+  return NULL;
+}
+
+static bool was_compared(const variant_world *world, const char *op, const char *variant) {
+  for (size_t i = 0; i < world->compared_count; i++) {
+    if (strcmp(world->compared[i].op, op) == 0 &&
+        strcmp(world->compared[i].variant, variant) == 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void variant_expect_all(const variant_world *world, const char *op) {
+  const quire_operator *found = quire_context_find_operator(world->context, op);
+  assert_non_null(found);
+  for (size_t v = 0; v < quire_operator_variant_count(found); v++) {
+    const char *name = quire_operator_variant_name(found, v);
+    if (strcmp(quire_operator_variant_backend(found, v), "webgpu") == 0 &&
+        !was_compared(world, op, name)) {
+      fail_msg("%s: variant %s was never compared", op, name);
+    }
+  }
+}
+
+static quire_status compare(variant_world *world, const variant_call *call,
+                            const variant_call *on_cpu, const char *variant,
+                            variant_tolerance tolerance, const char **chosen) {
   quire_error error;
   const quire_operator *op = quire_context_find_operator(world->context, call->op);
   assert_non_null(op);
   run got = {.call = call, .op = op, .device = world->gpu};
-  run want = {.call = call, .op = op, .device = world->cpu};
+  run want = {.call = on_cpu, .op = op, .device = world->cpu};
   const quire_status status = plan_run(&got, variant, true, &error);
   if (status == QUIRE_UNSUPPORTED || status == QUIRE_LIMIT) {
     return status;
@@ -317,15 +351,88 @@ quire_status variant_compare(variant_world *world, const variant_call *call, con
       compare_slot(&got, &want, i, slot.name, tolerance.relative);
     }
   }
-  for (size_t v = 0; chosen != NULL && v < quire_operator_variant_count(op); v++) {
-    const char *name = quire_operator_variant_name(op, v);
-    if (strcmp(name, quire_plan_variant(got.plan)) == 0) {
-      *chosen = name;
-    }
+  *chosen = find_variant(op, quire_plan_variant(got.plan));
+  if (!was_compared(world, call->op, *chosen)) {
+    assert_true(world->compared_count < VARIANT_MAX_COMPARED);
+    world->compared[world->compared_count++] = (variant_name){call->op, *chosen};
   }
   finish(&got);
   finish(&want);
   return QUIRE_OK;
+}
+
+quire_status variant_compare(variant_world *world, const variant_call *call, const char *variant,
+                             variant_tolerance tolerance, const char **chosen) {
+  const char *name = NULL;
+  return compare(world, call, call, variant, tolerance, chosen != NULL ? chosen : &name);
+}
+
+quire_status variant_compare_as(variant_world *world, const variant_call *call,
+                                const variant_call *on_cpu, const char *variant,
+                                variant_tolerance tolerance) {
+  const char *name = NULL;
+  return compare(world, call, on_cpu, variant, tolerance, &name);
+}
+
+/* Fails the test unless every buffer holds what make_buffer() put there. */
+static void expect_untouched(const run *r) {
+  quire_error error;
+  for (size_t i = 0; i < quire_operator_slot_count(r->op); i++) {
+    if (!r->owned[i]) {
+      continue;
+    }
+    quire_slot slot;
+    must(quire_operator_slot(r->op, i, &slot), &error);
+    const variant_tensor *given = find(r->call->inputs, r->call->input_count, slot.name);
+    const size_t size = (size_t)r->bytes[i];
+    unsigned char *content = malloc(size + 1);
+    assert_non_null(content);
+    must(quire_buffer_read(r->device, r->tensors[i].data, guard_bytes, content, size, &error),
+         &error);
+    const size_t known =
+        given == NULL || slot.is_output
+            ? 0
+            : (size_t)elements_of(&r->tensors[i]) * quire_dtype_size(r->tensors[i].dtype);
+    if (known > 0 && memcmp(content, given->data, known) != 0) {
+      fail_msg("%s: changed by a refused call", slot.name);
+    }
+    for (size_t b = known; b < size; b++) {
+      if (content[b] != GUARD_BYTE) {
+        fail_msg("%s: written by a refused call", slot.name);
+      }
+    }
+    free(content);
+  }
+}
+
+static quire_status run_checked(run *r, const char *variant, bool on_device, quire_error *error) {
+  quire_run_options options;
+  quire_run_options_init(&options);
+  options.flags = QUIRE_RUN_CHECK_VALUES;
+  must(plan_run(r, variant, on_device, error), error);
+  make_tensors(r);
+  must(quire_workspace_create(r->device, NULL, &r->workspace, error), error);
+  return quire_plan_run(r->plan, r->tensors, quire_operator_slot_count(r->op), r->workspace,
+                        &options, error);
+}
+
+bool variant_is_refused(variant_world *world, const variant_call *call, const char *variant) {
+  quire_error got_error;
+  quire_error want_error;
+  const quire_operator *op = quire_context_find_operator(world->context, call->op);
+  assert_non_null(op);
+  run got = {.call = call, .op = op, .device = world->gpu};
+  run want = {.call = call, .op = op, .device = world->cpu};
+  const quire_status status = run_checked(&got, variant, true, &got_error);
+  assert_int_equal(status, run_checked(&want, NULL, false, &want_error));
+  if (status != QUIRE_OK) {
+    assert_int_equal(status, QUIRE_BAD_VALUE);
+    assert_string_equal(got_error.message, want_error.message);
+    expect_untouched(&got);
+  }
+  finish(&got);
+  finish(&want);
+  return status != QUIRE_OK;
 }
 
 unsigned char *variant_run(variant_world *world, const variant_call *call, const char *variant,

@@ -11,13 +11,20 @@
 
 #include "quire/quire.h"
 
-enum { VARIANT_MAX_TENSORS = 16, VARIANT_MAX_VALUES = 16 };
+enum { VARIANT_MAX_TENSORS = 16, VARIANT_MAX_VALUES = 16, VARIANT_MAX_COMPARED = 32 };
+
+/* A variant that was compared, by names that live as long as the world. */
+typedef struct variant_name {
+  const char *op, *variant;
+} variant_name;
 
 /* Two devices; `gpu` is NULL where this machine has none, and the test is to be skipped. */
 typedef struct variant_world {
   quire_context *context;
   quire_device *cpu;
   quire_device *gpu;
+  variant_name compared[VARIANT_MAX_COMPARED];
+  size_t compared_count;
 } variant_world;
 
 /* A tensor of a call. Inputs carry dense host data; outputs say what is wanted. */
@@ -64,6 +71,21 @@ void variant_set_text(quire_named_value *values, size_t *count, const char *name
  */
 quire_status variant_compare(variant_world *world, const variant_call *call, const char *variant,
                              variant_tolerance tolerance, const char **chosen);
+
+/* The same where the CPU is to run another call, which has outputs of the same forms: values that
+   the device must make harmless. */
+quire_status variant_compare_as(variant_world *world, const variant_call *call,
+                                const variant_call *on_cpu, const char *variant,
+                                variant_tolerance tolerance);
+
+/*
+ * Runs the call with QUIRE_RUN_CHECK_VALUES, on the device and on the CPU: both accept its values,
+ * or both refuse them with one message and the device's tensors are as they were. True: refused.
+ */
+bool variant_is_refused(variant_world *world, const variant_call *call, const char *variant);
+
+/* Fails the test unless every WebGPU variant of the operator was compared in this world. */
+void variant_expect_all(const variant_world *world, const char *op);
 
 /*
  * Runs the call on the device alone, whatever its values are, and checks that nothing outside the

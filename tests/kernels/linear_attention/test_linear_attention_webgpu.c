@@ -14,8 +14,7 @@
 
 #include <cmocka.h>
 
-#include "numeric.h"
-#include "variant_compare.h"
+#include "variant_hostile.h"
 
 #define F32 QUIRE_FLOAT32
 #define F16 QUIRE_FLOAT16
@@ -97,85 +96,26 @@ static const row rows[] = {
 
 /* ---- data ---- */
 
-typedef struct problem {
-  variant_call call;
-  void *owned[VARIANT_MAX_TENSORS];
-  size_t owned_count;
-  uint64_t random;
-} problem;
-
-static float uniform(problem *p, float low, float high) {
-  p->random = p->random * 6364136223846793005u + 1442695040888963407u;
-  return low + (high - low) * (float)(p->random >> 40) / (float)(1 << 24);
-}
-
-static void *keep(problem *p, size_t bytes) {
-  void *memory = calloc(1, bytes + 1);
-  assert_non_null(memory);
-  p->owned[p->owned_count++] = memory;
-  return memory;
-}
-
-static variant_tensor *add(problem *p, const char *name, quire_dtype dtype, int32_t ndim,
-                           const int64_t *shape) {
-  variant_tensor *tensor = &p->call.inputs[p->call.input_count++];
-  *tensor = (variant_tensor){.name = name, .dtype = dtype, .ndim = ndim};
-  memcpy(tensor->shape, shape, (size_t)ndim * sizeof *shape);
-  return tensor;
-}
-
-static void store(quire_dtype dtype, void *data, size_t index, float value) {
-  if (dtype == F32) {
-    ((float *)data)[index] = value;
-  } else if (dtype == F16) {
-    ((uint16_t *)data)[index] = quire_f32_to_f16(value);
-  } else {
-    ((uint16_t *)data)[index] = quire_f32_to_bf16(value);
-  }
-}
-
-static void *add_floats(problem *p, const char *name, quire_dtype dtype, int32_t ndim,
-                        const int64_t *shape, float low, float high) {
-  variant_tensor *tensor = add(p, name, dtype, ndim, shape);
-  size_t count = 1;
-  for (int32_t d = 0; d < ndim; d++) {
-    count *= (size_t)shape[d];
-  }
-  void *data = keep(p, count * quire_dtype_size(dtype));
-  for (size_t i = 0; i < count; i++) {
-    store(dtype, data, i, uniform(p, low, high));
-  }
-  tensor->data = data;
-  return data;
-}
-
-static void add_integers(problem *p, const char *name, int32_t ndim, const int64_t *shape,
-                         const int32_t *values, size_t count) {
-  int32_t *data = keep(p, count * sizeof *data);
-  memcpy(data, values, count * sizeof *data);
-  add(p, name, QUIRE_INT32, ndim, shape)->data = data;
-}
-
-static void add_gates(problem *p, const row *r, int64_t batch) {
+static void add_gates(variant_problem *p, const row *r, int64_t batch) {
   const bool decays = strncmp(r->rule, "gated", 5) == 0;
   const bool deltas = strstr(r->rule, "delta") != NULL;
   if (decays) {
     const int64_t shape[] = {batch, r->tokens, r->heads * (r->by_channel ? r->dk : 1)};
-    void *decay = add_floats(p, "decay", r->type, 3, shape, -1, r->positive ? 0.125F : 0);
-    const size_t count = (size_t)(shape[0] * shape[1] * shape[2]);
-    for (size_t i = 11; i < count && !r->gated && !r->positive; i += 29) {
-      store(r->type, decay, i, -INFINITY); /* LA-E13 */
+    void *decay = variant_add_floats(p, "decay", r->type, 3, shape, -1, r->positive ? 0.125F : 0);
+    const int64_t count = shape[0] * shape[1] * shape[2];
+    for (int64_t i = 11; i < count && !r->gated && !r->positive; i += 29) {
+      variant_store(r->type, decay, i, -INFINITY); /* LA-E13 */
     }
   }
   if (deltas) {
     const int64_t shape[] = {batch, r->tokens, r->one_beta ? 1 : r->heads};
-    (void)add_floats(p, "beta", r->type, 3, shape, 0, 1);
+    (void)variant_add_floats(p, "beta", r->type, 3, shape, 0, 1);
   }
   if (r->gated) {
     const int64_t heads[] = {r->heads};
     const int64_t biases[] = {r->heads * (r->bias_by_channel ? r->dk : 1)};
-    (void)add_floats(p, "a_log", F32, 1, heads, -1, 1);
-    (void)add_floats(p, "dt_bias", F32, 1, biases, -1, 1);
+    (void)variant_add_floats(p, "a_log", F32, 1, heads, -1, 1);
+    (void)variant_add_floats(p, "dt_bias", F32, 1, biases, -1, 1);
     variant_set_text(p->call.attributes, &p->call.attribute_count, "gate_activation", "qwen");
   }
   if (r->beta_activation != NULL) {
@@ -185,12 +125,12 @@ static void add_gates(problem *p, const row *r, int64_t batch) {
 }
 
 /* Sequence 1 begins with zeros, 2 reads what it writes, 3 ends nowhere; other slots are NaN. */
-static void add_pool(problem *p, const row *r, int64_t sequences) {
+static void add_pool(variant_problem *p, const row *r, int64_t sequences) {
   const int64_t width = r->window > 0 ? r->window : 1;
   const int64_t slots = sequences * (width + 1) + 1;
   const int64_t shape[] = {slots, r->heads, r->v_major ? r->dv : r->dk, r->v_major ? r->dk : r->dv};
-  void *pool = add_floats(p, "state_pool", r->state_type, 4, shape, -1, 1);
-  const size_t state = (size_t)(r->heads * r->dk * r->dv);
+  void *pool = variant_add_floats(p, "state_pool", r->state_type, 4, shape, -1, 1);
+  const int64_t state = r->heads * r->dk * r->dv;
   int32_t reads[MAX_SEQUENCES], writes[MAX_SEQUENCES * 8];
   for (int64_t n = 0; n < sequences; n++) {
     for (int64_t w = 0; w < width; w++) {
@@ -201,32 +141,31 @@ static void add_pool(problem *p, const row *r, int64_t sequences) {
   if (sequences > 3) {
     writes[4 * width - 1] = -1;
   }
-  for (size_t i = 0; i < state; i++) {
-    store(r->state_type, pool, (size_t)(slots - 1) * state + i, NAN);
+  for (int64_t i = 0; i < state; i++) {
+    variant_store(r->state_type, pool, (slots - 1) * state + i, NAN);
   }
   const int64_t index_shape[] = {sequences, width};
-  add_integers(p, "read_indices", 1, index_shape, reads, (size_t)sequences);
-  add_integers(p, "write_indices", r->window > 0 ? 2 : 1, index_shape, writes,
-               (size_t)(sequences * width));
+  variant_add_integers(p, "read_indices", 1, index_shape, reads);
+  variant_add_integers(p, "write_indices", r->window > 0 ? 2 : 1, index_shape, writes);
 }
 
-static void add_past(problem *p, const row *r, int64_t sequences) {
+static void add_past(variant_problem *p, const row *r, int64_t sequences) {
   const int64_t rows_of = r->v_major ? r->dv : r->dk;
   const int64_t columns = r->v_major ? r->dk : r->dv;
   if (r->window > 0) {
     const int64_t shape[] = {r->window, sequences, r->heads, rows_of, columns};
-    void *past = add_floats(p, "past_state", r->state_type, 5, shape, -1, 1);
-    const size_t unread = (size_t)((r->window - 1) * sequences * r->heads * rows_of * columns);
-    for (size_t i = 0; i < unread; i++) {
-      store(r->state_type, past, i, NAN);
+    void *past = variant_add_floats(p, "past_state", r->state_type, 5, shape, -1, 1);
+    const int64_t unread = (r->window - 1) * sequences * r->heads * rows_of * columns;
+    for (int64_t i = 0; i < unread; i++) {
+      variant_store(r->state_type, past, i, NAN);
     }
   } else if (!r->fresh) {
     const int64_t shape[] = {sequences, r->heads, rows_of, columns};
-    (void)add_floats(p, "past_state", r->state_type, 4, shape, -1, 1);
+    (void)variant_add_floats(p, "past_state", r->state_type, 4, shape, -1, 1);
   }
 }
 
-static void add_outputs(problem *p, const row *r) {
+static void add_outputs(variant_problem *p, const row *r) {
   variant_tensor *out = p->call.outputs;
   if (r->log) {
     out[p->call.output_count++] = (variant_tensor){.name = "log_key", .ndim = -1};
@@ -244,7 +183,7 @@ static void add_outputs(problem *p, const row *r) {
   }
 }
 
-static void add_attributes(problem *p, const row *r) {
+static void add_attributes(variant_problem *p, const row *r) {
   variant_call *call = &p->call;
   const struct {
     const char *name;
@@ -280,10 +219,8 @@ static void add_attributes(problem *p, const row *r) {
 }
 
 /* Keys of about unit length, so that the delta rules stay in bounds. */
-static void make(problem *p, const row *r, uint64_t seed) {
-  memset(p, 0, sizeof *p);
-  p->random = seed;
-  p->call.op = r->strict ? "ai.onnx.LinearAttention" : "com.microsoft.LinearAttention";
+static void make(variant_problem *p, const row *r, uint64_t seed) {
+  variant_begin(p, r->strict ? "ai.onnx.LinearAttention" : "com.microsoft.LinearAttention", seed);
   const int64_t batch = r->batch ? r->batch : 1;
   const int64_t q_heads = r->q_heads ? r->q_heads : r->heads;
   const int64_t key_heads = r->key_heads ? r->key_heads : r->heads;
@@ -292,13 +229,13 @@ static void make(problem *p, const row *r, uint64_t seed) {
   const int64_t key[] = {batch, r->tokens, key_heads * r->dk};
   const int64_t value[] = {batch, r->tokens, r->heads * r->dv};
   const float length = 1.7F / sqrtf((float)r->dk);
-  (void)add_floats(p, "query", r->type, 3, query, -1, 1);
-  (void)add_floats(p, "key", r->type, 3, key, -length, length);
-  (void)add_floats(p, "value", r->type, 3, value, -1, 1);
+  (void)variant_add_floats(p, "query", r->type, 3, query, -1, 1);
+  (void)variant_add_floats(p, "key", r->type, 3, key, -length, length);
+  (void)variant_add_floats(p, "value", r->type, 3, value, -1, 1);
   add_gates(p, r, batch);
   if (r->ends != NULL) {
     const int64_t shape[] = {sequences + 1};
-    add_integers(p, "cu_seqlens", 1, shape, r->ends, (size_t)sequences + 1);
+    variant_add_integers(p, "cu_seqlens", 1, shape, r->ends);
   }
   if (r->pool) {
     add_pool(p, r, sequences);
@@ -309,54 +246,23 @@ static void make(problem *p, const row *r, uint64_t seed) {
   add_attributes(p, r);
 }
 
-static void drop(problem *p) {
-  for (size_t i = 0; i < p->owned_count; i++) {
-    free(p->owned[i]);
-  }
-}
-
 /* ---- tests ---- */
 
-/* Marks the variants that rows insist on; every one for this backend must be among them. */
-static void check_complete(const variant_world *world, const char *name, bool strict) {
-  const quire_operator *op = quire_context_find_operator(world->context, name);
-  for (size_t v = 0; v < quire_operator_variant_count(op); v++) {
-    if (strcmp(quire_operator_variant_backend(op, v), "webgpu") != 0) {
-      continue;
-    }
-    bool found = false;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-      found = found || (rows[i].strict == strict &&
-                        strcmp(rows[i].variant, quire_operator_variant_name(op, v)) == 0);
-    }
-    if (!found) {
-      fail_msg("%s: no row insists on %s", name, quire_operator_variant_name(op, v));
-    }
-  }
-}
-
 static void test_variants(void **state) {
-  (void)state;
-  variant_world world;
-  variant_open(&world, true, false);
-  check_complete(&world, "com.microsoft.LinearAttention", false);
-  check_complete(&world, "ai.onnx.LinearAttention", true);
-  if (world.gpu == NULL) {
-    variant_close(&world);
-    skip();
-  }
+  variant_world *world = *state;
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    problem p;
+    variant_problem p;
     make(&p, &rows[i], 4711 + i);
     const char *chosen = "";
     const variant_tolerance tolerance = {rows[i].tokens >= 32 ? 4e-5 : 1e-5};
-    if (variant_compare(&world, &p.call, rows[i].variant, tolerance, &chosen) != QUIRE_OK) {
+    if (variant_compare(world, &p.call, rows[i].variant, tolerance, &chosen) != QUIRE_OK) {
       fail_msg("row %zu: %s is not offered", i, rows[i].variant);
     }
     assert_string_equal(chosen, rows[i].variant);
-    drop(&p);
+    variant_drop(&p);
   }
-  variant_close(&world);
+  variant_expect_all(world, "com.microsoft.LinearAttention");
+  variant_expect_all(world, "ai.onnx.LinearAttention");
 }
 
 /* The planner's own choice on a device with nothing beyond the defaults: what it cannot hold is a
@@ -365,12 +271,8 @@ static void test_default_limits(void **state) {
   (void)state;
   variant_world world;
   variant_open(&world, false, true);
-  if (world.gpu == NULL) {
-    variant_close(&world);
-    skip();
-  }
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i += 3) {
-    problem p;
+    variant_problem p;
     make(&p, &rows[i], 42 + i);
     p.call.tunable_count = 0;
     const variant_tolerance tolerance = {rows[i].tokens >= 32 ? 4e-5 : 1e-5};
@@ -378,67 +280,66 @@ static void test_default_limits(void **state) {
     if (status != QUIRE_OK && !(rows[i].log && !rows[i].pool)) {
       fail_msg("row %zu is refused", i);
     }
-    drop(&p);
+    variant_drop(&p);
   }
   variant_close(&world);
 }
 
-/* Replaces an integer input's values. */
-static void replace(problem *p, const char *name, const int32_t *values) {
-  for (size_t i = 0; i < p->call.input_count; i++) {
-    variant_tensor *tensor = &p->call.inputs[i];
-    if (strcmp(tensor->name, name) == 0) {
-      int32_t *data = keep(p, (size_t)tensor->shape[0] * sizeof *data);
-      memcpy(data, values, (size_t)tensor->shape[0] * sizeof *data);
-      tensor->data = data;
-      return;
-    }
-  }
-  fail_msg("no input %s", name);
+/* Replaces the values of an integer input. */
+static void replace(const variant_problem *p, const char *name, const int32_t *values,
+                    size_t count) {
+  memcpy(variant_data(p, name), values, count * sizeof *values);
 }
 
 /* Offsets and slots on the device that break the contract are made harmless: nothing outside is
-   written, nothing hangs, rows before the first offset are zero. */
+   written, nothing hangs, rows before the first offset are zero, the others' results stay. */
 static void test_hostile_values(void **state) {
-  (void)state;
-  variant_world world;
-  variant_open(&world, true, false);
-  if (world.gpu == NULL) {
-    variant_close(&world);
-    skip();
-  }
+  variant_world *world = *state;
   static const int32_t hostile[][5] = {
       {4, 2, INT32_MAX, -5, 7}, {INT32_MIN, -1, 0, 0, 3}, {9, 9, 9, 9, 9}};
   static const int32_t slots[][4] = {
       {-2, INT32_MAX, INT32_MIN, 9}, {0, 0, 0, 0}, {1000000, -1, 3, 1 << 30}};
   static const char *const variants[] = {"recurrent_planned", "serial", "columns", "chunked"};
-  for (size_t i = 0; i < sizeof hostile / sizeof *hostile; i++) {
-    for (size_t v = 0; v < sizeof variants / sizeof *variants; v++) {
-      const row base = {variants[v],      "gated_delta",  F16,       F32,
-                        .tokens = 9,      .heads = 1,     .dk = 8,   .dv = 8,
-                        .ends = few_ends, .sequences = 4, .from = 1, .pool = true};
-      problem p;
-      make(&p, &base, 7);
-      replace(&p, "cu_seqlens", hostile[i]);
-      replace(&p, "read_indices", slots[i]);
-      replace(&p, "write_indices", slots[(i + 1) % 3]);
-      uint16_t *output = (uint16_t *)(void *)variant_run(&world, &p.call, variants[v], "output");
+  variant_counts counts = {0, 0};
+  for (size_t v = 0; v < sizeof variants / sizeof *variants; v++) {
+    const row base = {variants[v],      "gated_delta",  F16,       F32,
+                      .tokens = 9,      .heads = 1,     .dk = 8,   .dv = 8,
+                      .ends = few_ends, .sequences = 4, .from = 1, .pool = true};
+    variant_problem p;
+    make(&p, &base, 7);
+    variant_hostile_pool(world, &p, variants[v], 8 * sizeof(uint16_t), 12, &counts);
+    for (size_t i = 0; i < sizeof hostile / sizeof *hostile; i++) {
+      replace(&p, "cu_seqlens", hostile[i], 5);
+      replace(&p, "read_indices", slots[i], 4);
+      replace(&p, "write_indices", slots[(i + 1) % 3], 4);
+      uint16_t *output = (uint16_t *)(void *)variant_run(world, &p.call, variants[v], "output");
       const int32_t first = hostile[i][0] < 0 ? 0 : hostile[i][0];
       for (size_t e = 0; e < (size_t)first * 8; e++) {
         assert_int_equal(output[e], 0);
       }
       free(output);
-      drop(&p);
+      counts.runs++;
     }
+    variant_drop(&p);
   }
-  variant_close(&world);
+  print_message("%zu calls with hostile values, %zu refused when checked\n", counts.runs,
+                counts.refused);
+  assert_true(counts.refused > 0);
 }
 
 int main(void) {
+  static variant_world world;
+  variant_open(&world, true, false);
+  if (world.gpu == NULL) {
+    variant_close(&world);
+    return 77;
+  }
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_variants),
+      cmocka_unit_test_prestate(test_variants, &world),
+      cmocka_unit_test_prestate(test_hostile_values, &world),
       cmocka_unit_test(test_default_limits),
-      cmocka_unit_test(test_hostile_values),
   };
-  return cmocka_run_group_tests_name("linear attention on webgpu", tests, NULL, NULL);
+  const int failed = cmocka_run_group_tests_name("linear attention on webgpu", tests, NULL, NULL);
+  variant_close(&world);
+  return failed;
 }
