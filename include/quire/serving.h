@@ -355,8 +355,8 @@ QUIRE_API quire_status quire_cache_shared_prefix(const quire_cache *cache,
  * PagedAttention of a batch whose sequences all begin with the same blocks: every row attends to
  * the prefix once, as one sequence, so that its keys and values are read once for all rows; then to
  * its own suffix; MergeAttentionStates joins both. Equal to the plain call within its tolerance.
- * Letters, types and statuses: quire_paged_attention_args. Where memory or the device fails half-way,
- * the new keys and values may be stored already; outputs are written last.
+ * Letters, types and statuses: quire_paged_attention_args. Where memory or the device fails
+ * half-way, the new keys and values may be stored already; outputs are written last.
  */
 typedef struct quire_shared_prefix_args {
   size_t struct_size;
