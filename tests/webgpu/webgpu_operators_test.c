@@ -31,8 +31,9 @@ static void add_pool(variant_problem *p, quire_dtype dtype, int32_t ndim, const 
   const int64_t shape[] = {2 * SEQUENCES + 1, state[0], state[1], ndim > 3 ? state[2] : 1};
   void *pool = variant_add_floats(p, "state_pool", dtype, ndim, shape, -1, 1);
   const int64_t size = shape[1] * shape[2] * shape[3];
+  const int64_t last = (shape[0] - 1) * size;
   for (int64_t i = 0; i < size; i++) {
-    variant_store(dtype, pool, 2 * SEQUENCES * size + i, NAN);
+    variant_store(dtype, pool, last + i, NAN);
   }
   const int64_t width = window > 0 ? window : 1;
   const int64_t index_shape[] = {SEQUENCES, width};
