@@ -47,7 +47,9 @@ endfunction()
 # quire_isa_sources(MODULE ISA FILES...): adds files that are compiled with the flags of one
 # instruction set (avx2, avx512, avx512bf16, amx, neon), where the target's processor can have it, and then
 # defines QUIRE_WITH_AVX2, QUIRE_WITH_AVX512, ... for the module, for its table of
-# implementations. Nothing in these files may be called but through that table.
+# implementations. Nothing in these files may be called but through that table. Debug builds optimise
+# them too: gcc clears the upper halves of vectors (vzeroupper) from -O2 on only, and without that
+# everything after a kernel is slow on some processors.
 set(QUIRE_avx2_FLAGS -mavx2 -mfma -mf16c)
 set(QUIRE_avx512_FLAGS ${QUIRE_avx2_FLAGS} -mavx512f -mavx512bw -mavx512vl -mavx512dq)
 set(QUIRE_avx512bf16_FLAGS ${QUIRE_avx512_FLAGS} -mavx512bf16)
@@ -64,7 +66,7 @@ function(quire_isa_sources module isa)
   endif()
   target_sources(quire_${module} PRIVATE ${ARGN})
   set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS
-    "${QUIRE_${isa}_FLAGS};$<$<NOT:$<CONFIG:Debug>>:-O3>")
+    "${QUIRE_${isa}_FLAGS};$<IF:$<CONFIG:Debug>,-O2,-O3>")
   string(TOUPPER "${isa}" upper)
   target_compile_definitions(quire_${module} PRIVATE QUIRE_WITH_${upper})
 endfunction()
