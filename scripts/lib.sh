@@ -80,9 +80,10 @@ as root: apt-get install ${missing[*]}"
   for name in "${missing[@]}"; do
     [[ $name != *:* ]] || "${become[@]}" dpkg --add-architecture "${name#*:}"
   done
-  "${become[@]}" apt-get "${quiet[@]}" update &&
-    "${become[@]}" env DEBIAN_FRONTEND=noninteractive \
-      apt-get "${quiet[@]}" install -y --no-install-recommends "${missing[@]}" >/dev/null ||
+  # A list that cannot be had (of another architecture, say) need not be one that is needed.
+  "${become[@]}" apt-get "${quiet[@]}" update || warn "not every list of packages could be brought up to date"
+  "${become[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get "${quiet[@]}" install -y --no-install-recommends "${missing[@]}" >/dev/null ||
     die "could not install: ${missing[*]}"
 }
 
