@@ -55,19 +55,19 @@ typedef struct quire_webgpu_options {
   const char *adapter_name;    /* part of its name, in any case; NULL: any */
   int32_t adapter_index;       /* among those that the name leaves; -1: the best */
 
-  int use_subgroups;   /* default 1; 0: plan as if the adapter had none */
-  int trusted_shaders; /* default 0; 1: leave out the run-time checks of loops and indices, where
-                          the library can. The library's own shaders need none */
-  int default_limits;  /* default 0; 1: request no more than every WebGPU device guarantees */
-  int as_hardware;     /* default 0; 1: plan for a software adapter as if it were a GPU, by shaders
-                          that its compiler takes long for */
-  uint64_t memory_budget;     /* most bytes that buffers of this device may take together;
-                                 0: no limit but the adapter's */
+  int use_subgroups;      /* default 1; 0: plan as if the adapter had none */
+  int trusted_shaders;    /* default 0; 1: leave out the run-time checks of loops and indices, where
+                             the library can. The library's own shaders need none */
+  int default_limits;     /* default 0; 1: request no more than every WebGPU device guarantees */
+  uint64_t memory_budget; /* most bytes that buffers of this device may take together;
+                             0: no limit but the adapter's */
   size_t pipeline_cache_size; /* compiled shaders kept, least recently used go first; 0: 256 */
   /* Calls whose bindings each workspace keeps, least recently used go first: recording the same
      plan on the same buffers again is faster, and the workspace keeps references to those buffers
      meanwhile. Default 0. At most 4096. */
   size_t kept_bindings;
+  int as_hardware; /* default 0; 1: plan for a software adapter as if it were a GPU, by shaders that
+                      its compiler takes long for */
 } quire_webgpu_options;
 
 /* Sets every member to its default. */

@@ -153,7 +153,8 @@ enum { LIBRARIES_TRIED = 4 };
 
 static const fault_scenario items[] = {
     {.name = "device",
-     .functions = "quire_device_open quire_device_options_init quire_device_release",
+     .functions = "quire_device_open quire_device_options_init quire_device_options_init_sized "
+                  "quire_device_release",
      .call = open_device,
      .survived = LIBRARIES_TRIED,
      .system = true},
