@@ -18,7 +18,7 @@ static const size_t guard_bytes = 256;
 
 void variant_open(variant_world *world, bool use_subgroups, bool default_limits) {
   quire_error error;
-  *world = (variant_world){NULL};
+  memset(world, 0, sizeof *world);
   if (quire_context_create(NULL, &world->context, &error) != QUIRE_OK) {
     fail_msg("%s", error.message);
   }
