@@ -39,8 +39,8 @@ void quire_text_int(quire_text *text, int64_t value);
 /* "[2, 3]" */
 void quire_text_int_list(quire_text *text, const int64_t *values, int32_t count);
 
-/* Bytes of the UTF-8 sequence at data, of which `left` are there; 0 if there is none (RFC 3629). */
-size_t quire_utf8_length(const char *data, size_t left);
+/* Bytes of the UTF-8 sequence at text, of which `left` are there; 0 if there is none (RFC 3629). */
+size_t quire_utf8_length(const char *text, size_t left);
 
 /* The text, never NULL; empty if failed. */
 const char *quire_text_view(const quire_text *text);
