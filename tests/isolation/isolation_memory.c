@@ -81,6 +81,9 @@ void iso_secrets(quire_dtype dtype, int world, unsigned char *to, size_t bytes) 
   enum { REPEATED = 1 << 16 };
   static unsigned char numbers[QUIRE_DTYPE_COUNT][REPEATED];
   static bool is_planted[QUIRE_DTYPE_COUNT];
+  if (bytes == 0) {
+    return; /* `to` may be NULL */
+  }
   if (world == 0) {
     memset(to, dtype == QUIRE_INT32 ? 0x3f : dtype == QUIRE_INT8 ? 0x7f : 0xff, bytes);
     return;
