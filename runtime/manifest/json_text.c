@@ -69,7 +69,10 @@ static void skip_blanks(reader *in) {
 /* The next byte that is no blank; 0 at the end. */
 static char peek(reader *in) {
   skip_blanks(in);
-  return in->at < in->length ? in->text[in->at] : '\0';
+  if (in->at >= in->length) {
+    return '\0';
+  }
+  return in->text[in->at];
 }
 
 static bool take(reader *in, char mark) {
