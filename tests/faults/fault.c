@@ -74,6 +74,7 @@ size_t fault_stack_count(void) {
 }
 
 /* The linker's: addresses in the file begin here. */
+/* NOLINTNEXTLINE(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
 extern char __executable_start;
 
 static struct {
@@ -192,7 +193,7 @@ static void *allocate(size_t bytes, size_t alignment) {
   return memory;
 }
 
-static void deallocate(void *given, size_t *bytes, size_t *alignment) {
+static void deallocate(void *given, const size_t *bytes, const size_t *alignment) {
   unsigned char *memory = given;
   block_header header;
   memcpy(&header, memory - sizeof header, sizeof header);

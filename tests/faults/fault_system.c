@@ -40,6 +40,7 @@ FAULT_WRAP(ENOMEM, ENOMEM, int, pthread_cond_init,
            (pthread_cond_t * condition, const pthread_condattr_t *attributes),
            (condition, attributes))
 
+/* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp): the linker's names. */
 /* A file that cannot be closed well is closed all the same. */
 int __real_fclose(FILE *stream);
 int __wrap_fclose(FILE *stream);
@@ -64,3 +65,4 @@ void *__wrap_aligned_alloc(size_t alignment, size_t bytes);
 void *__wrap_aligned_alloc(size_t alignment, size_t bytes) {
   return fault_plain_point() ? NULL : __real_aligned_alloc(alignment, bytes);
 }
+/* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
