@@ -302,7 +302,7 @@ static const char *find_variant(const quire_operator *op, const char *name) {
     }
   }
   fail_msg("the operator has no variant %s", name);
-  return NULL;
+  return "";
 }
 
 static bool was_compared(const variant_world *world, const char *op, const char *variant) {
