@@ -61,7 +61,9 @@ static uint64_t hash_sequence(uint64_t hash, const engine *own, quire_sequence s
   if (quire_sequence_get_facts(own->cache, sequence, &facts, NULL) != QUIRE_OK) {
     return hash;
   }
-  hash = fault_hash(hash, &facts, sizeof facts);
+  const int64_t members[] = {facts.length, facts.committed, facts.matched, facts.findable,
+                             facts.state}; /* the struct has padding */
+  hash = fault_hash(hash, members, sizeof members);
   for (size_t group = 0; group < 2; group++) {
     const int32_t *blocks = NULL;
     int64_t count = 0;
