@@ -10,6 +10,8 @@
 #endif
 #ifdef QUIRE_PREFILL_TILES
 #include "paged_attention_prefill_tiles_body.h"
+#else
+#include "paged_attention_prefill_no_tiles_body.h"
 #endif
 
 /* Whether every row that sees some of the tile sees all of it. */
@@ -23,11 +25,7 @@ static bool is_whole(const prefill_walk *walk, const prefill_tile *t) {
 }
 
 static void score_tile(prefill_walk *walk, const prefill_tile *t, bool whole) {
-  int64_t begin = walk->first_seen;
-#ifdef QUIRE_PREFILL_TILES
-  begin += matrix_rows(walk, whole);
-  score_matrix_rows(walk, begin - walk->first_seen);
-#endif
+  const int64_t begin = walk->first_seen + score_matrix_rows(walk, whole);
   for (int64_t panel = 0; panel < QUIRE_PAGED_TILE; panel += PANEL) {
     const float *keys = walk->keys + (size_t)panel * walk->query_stride;
     for (int64_t row = begin; row < walk->end_seen; row += ROW_TILE) {
@@ -193,11 +191,7 @@ static void value_rows_apart(const prefill_walk *walk, const prefill_tile *t, in
 
 static void value_tile(prefill_walk *walk, const prefill_tile *t, bool whole,
                        prefill_states *states) {
-  int64_t begin = walk->first_seen;
-#ifdef QUIRE_PREFILL_TILES
-  begin += matrix_rows(walk, whole);
-  value_matrix_rows(walk, begin - walk->first_seen, states);
-#endif
+  const int64_t begin = walk->first_seen + value_matrix_rows(walk, whole, states);
   for (size_t column = 0; column < walk->value_stride; column += PANEL) {
     const size_t width = walk->value_stride - column < PANEL ? walk->value_stride - column : PANEL;
     const int vecs = (int)(width / VEC_LANES);

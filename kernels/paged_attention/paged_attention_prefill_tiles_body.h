@@ -131,7 +131,9 @@ static int64_t matrix_rows(const prefill_walk *walk, bool whole) {
   return whole ? (walk->end_seen - walk->first_seen) / MATRIX_SIDE * MATRIX_SIDE : 0;
 }
 
-static void score_matrix_rows(prefill_walk *walk, int64_t rows) {
+/* Returns how many rows it has done, from the first that sees the tile on. */
+static int64_t score_matrix_rows(prefill_walk *walk, bool whole) {
+  const int64_t rows = matrix_rows(walk, whole);
   const matrix_product product = {
       .a = walk->queries + (size_t)walk->first_seen * walk->query_stride,
       .a_stride = walk->query_stride,
@@ -143,9 +145,12 @@ static void score_matrix_rows(prefill_walk *walk, int64_t rows) {
       .adds = false,
   };
   multiply_blocks(product, rows, QUIRE_PAGED_TILE, &walk->value_ahead);
+  return rows;
 }
 
-static void value_matrix_rows(prefill_walk *walk, int64_t rows, prefill_states *states) {
+/* Likewise. */
+static int64_t value_matrix_rows(prefill_walk *walk, bool whole, prefill_states *states) {
+  const int64_t rows = matrix_rows(walk, whole);
   const size_t stride = walk->value_stride;
   float *accumulators = states->accumulators + (size_t)walk->first_seen * stride;
   for (int64_t row = 0; row < rows; ++row) {
@@ -169,6 +174,7 @@ static void value_matrix_rows(prefill_walk *walk, int64_t rows, prefill_states *
     };
     multiply_blocks(product, rows, width, &walk->key_ahead);
   }
+  return rows;
 }
 
 #endif
