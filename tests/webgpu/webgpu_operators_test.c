@@ -293,19 +293,11 @@ static void test_every_operator(void **state) {
 }
 
 int main(void) {
-  static variant_world world;
-  variant_open(&world, true, false);
-  if (world.gpu == NULL) {
-    variant_close(&world);
-    return 77;
-  }
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_prestate(test_variants, &world),
-      cmocka_unit_test_prestate(test_every_operator, &world),
-      cmocka_unit_test_prestate(test_hostile_values, &world),
-      cmocka_unit_test_prestate(test_hostile_counts, &world),
+  struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_variants),
+      cmocka_unit_test(test_every_operator),
+      cmocka_unit_test(test_hostile_values),
+      cmocka_unit_test(test_hostile_counts),
   };
-  const int failed = cmocka_run_group_tests_name("operators on webgpu", tests, NULL, NULL);
-  variant_close(&world);
-  return failed;
+  return variant_main("operators on webgpu", tests, sizeof tests / sizeof *tests);
 }

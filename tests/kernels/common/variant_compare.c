@@ -49,6 +49,20 @@ void variant_close(variant_world *world) {
   quire_context_release(world->context);
 }
 
+int variant_main(const char *name, struct CMUnitTest *tests, size_t count) {
+  variant_world world;
+  variant_open(&world, true, false);
+  int result = 77;
+  if (world.gpu != NULL) {
+    for (size_t i = 0; i < count; i++) {
+      tests[i].initial_state = &world;
+    }
+    result = _cmocka_run_group_tests(name, tests, count, NULL, NULL);
+  }
+  variant_close(&world);
+  return result;
+}
+
 void variant_set_int(quire_named_value *values, size_t *count, const char *name, int64_t value) {
   assert_true(*count < VARIANT_MAX_VALUES);
   values[(*count)++] = (quire_named_value){.name = name, .type = QUIRE_VALUE_TYPE_INT, .i = value};

@@ -11,6 +11,8 @@
 
 #include "quire/quire.h"
 
+struct CMUnitTest;
+
 enum { VARIANT_MAX_TENSORS = 16, VARIANT_MAX_VALUES = 16, VARIANT_MAX_COMPARED = 32 };
 
 /* A variant that was compared, by names that live as long as the world. */
@@ -57,6 +59,10 @@ typedef struct variant_tolerance {
 
 void variant_open(variant_world *world, bool use_subgroups, bool default_limits);
 void variant_close(variant_world *world);
+
+/* The whole of a test's main(): runs the group with a world that has subgroups as every test's
+   state, or skips it (77) where there is no device. */
+int variant_main(const char *name, struct CMUnitTest *tests, size_t count);
 
 /* Appends a named value; texts are borrowed. */
 void variant_set_int(quire_named_value *values, size_t *count, const char *name, int64_t value);

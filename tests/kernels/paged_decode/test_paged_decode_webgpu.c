@@ -206,17 +206,9 @@ static void test_hostile_values(void **state) {
 }
 
 int main(void) {
-  static variant_world world;
-  variant_open(&world, true, false);
-  if (world.gpu == NULL) {
-    variant_close(&world);
-    return 77;
-  }
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_prestate(test_variants, &world),
-      cmocka_unit_test_prestate(test_hostile_values, &world),
+  struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_variants),
+      cmocka_unit_test(test_hostile_values),
   };
-  const int failed = cmocka_run_group_tests_name("paged decode on webgpu", tests, NULL, NULL);
-  variant_close(&world);
-  return failed;
+  return variant_main("paged decode on webgpu", tests, sizeof tests / sizeof *tests);
 }
