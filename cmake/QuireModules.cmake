@@ -38,8 +38,8 @@ function(quire_unit_test name)
   foreach(module IN LISTS test_MODULES)
     target_link_libraries(${name} PRIVATE quire_${module})
   endforeach()
-  target_link_libraries(${name} PRIVATE quire_flags cmocka::cmocka jansson::jansson m
-    ${test_LIBRARIES})
+  target_link_libraries(${name} PRIVATE quire_test_support quire_flags cmocka::cmocka
+    jansson::jansson m ${test_LIBRARIES})
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77)
 endfunction()

@@ -14,35 +14,10 @@
 
 #include "alloc.h"
 #include "checked.h"
+#include "counting_allocator.h"
 #include "error.h"
 #include "pass.h"
 #include "text.h"
-
-/* An allocator that counts, and fails from the n-th request on. */
-typedef struct counter {
-  size_t requests, live, bytes, fail_at;
-} counter;
-
-static void *counting_allocate(void *user, size_t bytes, size_t alignment) {
-  counter *count = user;
-  if (++count->requests == count->fail_at) {
-    return NULL;
-  }
-  count->live++;
-  count->bytes += bytes;
-  return quire_alloc(&quire_default_allocator, bytes, alignment);
-}
-
-static void counting_deallocate(void *user, void *memory, size_t bytes, size_t alignment) {
-  counter *count = user;
-  count->live--;
-  count->bytes -= bytes;
-  quire_dealloc(&quire_default_allocator, memory, bytes, alignment);
-}
-
-static quire_allocator counting(counter *count) {
-  return (quire_allocator){counting_allocate, counting_deallocate, count};
-}
 
 static void test_checked(void **state) {
   (void)state;
@@ -77,10 +52,10 @@ static void test_checked(void **state) {
 
 static void test_arena(void **state) {
   (void)state;
-  counter count = {0};
-  quire_allocator allocator = counting(&count);
+  counting_allocator counting;
+  counting_allocator_init(&counting);
   quire_arena arena;
-  quire_arena_init(&arena, &allocator);
+  quire_arena_init(&arena, &counting.allocator);
   for (size_t i = 0; i < 2000; i++) {
     unsigned char *memory = quire_arena_alloc(&arena, i);
     assert_non_null(memory);
@@ -92,22 +67,23 @@ static void test_arena(void **state) {
   assert_null(quire_arena_alloc(&arena, SIZE_MAX));
   assert_string_equal(quire_arena_copy(&arena, "abcdef", 3), "abc");
   quire_arena_release(&arena);
-  assert_int_equal(count.live, 0);
-  assert_int_equal(count.bytes, 0);
+  assert_int_equal(counting.live, 0);
+  assert_int_equal(counting.bytes, 0);
 
   /* A given first block is used up before the heap is touched, and is not freed. */
   _Alignas(16) unsigned char first[256];
-  count = (counter){0};
-  quire_arena_init_with(&arena, &allocator, first, sizeof first);
+  counting_allocator_init(&counting);
+  quire_arena_init_with(&arena, &counting.allocator, first, sizeof first);
   assert_ptr_equal(quire_arena_alloc(&arena, 240), first);
-  assert_int_equal(count.requests, 0);
+  assert_int_equal(counting.requests, 0);
   assert_non_null(quire_arena_alloc(&arena, 32));
-  assert_int_equal(count.requests, 1);
+  assert_int_equal(counting.requests, 1);
   quire_arena_release(&arena);
-  assert_int_equal(count.live, 0);
+  assert_int_equal(counting.live, 0);
 
-  count = (counter){.fail_at = 1};
-  quire_arena_init(&arena, &allocator);
+  counting_allocator_init(&counting);
+  counting.fail_at = 1;
+  quire_arena_init(&arena, &counting.allocator);
   assert_null(quire_arena_alloc(&arena, 1));
   assert_non_null(quire_arena_alloc(&arena, 1));
   quire_arena_release(&arena);
@@ -115,16 +91,16 @@ static void test_arena(void **state) {
 
 static void test_text(void **state) {
   (void)state;
-  counter count = {0};
-  quire_allocator allocator = counting(&count);
+  counting_allocator counting;
+  counting_allocator_init(&counting);
   quire_text text;
-  quire_text_init(&text, &allocator);
+  quire_text_init(&text, &counting.allocator);
   assert_string_equal(quire_text_view(&text), "");
   quire_text_json_string(&text, "a\"\\\n\t\x01\x7f\xc3\xa9\xff\xe0\x80\x80", 13);
   assert_string_equal(quire_text_view(&text),
                       "\"a\\\"\\\\\\n\\t\\u0001\\u007f\xc3\xa9\\ufffd\\ufffd\\ufffd\\ufffd\"");
   quire_text_release(&text);
-  quire_text_init(&text, &allocator);
+  quire_text_init(&text, &counting.allocator);
   quire_text_format(&text, "%s %d", "x", 3);
   quire_text_put(&text, "!");
   assert_string_equal(quire_text_view(&text), "x 3!");
@@ -133,10 +109,10 @@ static void test_text(void **state) {
   assert_true(text.failed);
   assert_string_equal(quire_text_view(&text), "");
   quire_text_release(&text);
-  assert_int_equal(count.live, 0);
+  assert_int_equal(counting.live, 0);
 
-  count.fail_at = count.requests + 1;
-  quire_text_init(&text, &allocator);
+  counting.fail_at = counting.requests + 1;
+  quire_text_init(&text, &counting.allocator);
   quire_text_put(&text, "x");
   assert_true(text.failed);
   quire_text_put(&text, "y");

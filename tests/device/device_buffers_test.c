@@ -17,7 +17,7 @@ static void test_transfers(void **state) {
   (void)state;
   harness h;
   harness_open(&h, 1);
-  const size_t live = atomic_load(&h.live);
+  const size_t live = atomic_load(&h.memory.live);
   unsigned char bytes[BYTES], again[BYTES] = {0};
   void *buffers[2] = {NULL, NULL};
   for (int i = 0; i < BYTES; i++) {
@@ -46,7 +46,7 @@ static void test_transfers(void **state) {
     quire_buffer_destroy(h.device, buffers[i]);
   }
   quire_buffer_destroy(h.device, NULL);
-  assert_int_equal(atomic_load(&h.live), live);
+  assert_int_equal(atomic_load(&h.memory.live), live);
   harness_close(&h);
 }
 
@@ -63,10 +63,10 @@ static void test_refusals(void **state) {
   assert_null(buffer);
   assert_int_equal(quire_buffer_create(h.device, UINT64_MAX, &buffer, &error), QUIRE_LIMIT);
   assert_null(buffer);
-  h.fail_at = atomic_load(&h.requests) + 1;
+  h.memory.fail_at = atomic_load(&h.memory.requests) + 1;
   assert_int_equal(quire_buffer_create(h.device, BYTES, &buffer, &error), QUIRE_OUT_OF_MEMORY);
   assert_null(buffer);
-  h.fail_at = 0;
+  h.memory.fail_at = 0;
   assert_int_equal(quire_buffer_create(h.device, BYTES, &buffer, NULL), QUIRE_OK);
   assert_int_equal(quire_buffer_write(h.device, buffer, 0, bytes, BYTES, NULL), QUIRE_OK);
 

@@ -81,7 +81,7 @@ static void test_laid_over(void **state) {
                                    .limits = upper,
                                    .limit_count = 1};
   quire_arena arena;
-  quire_arena_init(&arena, &h.allocator);
+  quire_arena_init(&arena, &h.memory.allocator);
   quire_described_target described;
   assert_int_equal(quire_describe_target(&h.scale, h.device, &over, &arena, &described, NULL),
                    QUIRE_OK);
@@ -195,18 +195,18 @@ static void test_memory(void **state) {
   (void)state;
   harness h;
   harness_open(&h, 1);
-  size_t live = atomic_load(&h.live);
+  size_t live = atomic_load(&h.memory.live);
   size_t sites = 0;
   size_t refused = 0;
   for (;; sites++) {
     sink out = {{0}, 0, 0};
     quire_request request = make_request();
     quire_device_description cpu = {.struct_size = sizeof(cpu), .backend = "cpu"};
-    atomic_store(&h.requests, 0);
-    h.fail_at = sites + 1;
+    atomic_store(&h.memory.requests, 0);
+    h.memory.fail_at = sites + 1;
     quire_status status =
         quire_explain(&h.scale, h.device, &cpu, &request, QUIRE_EXPLAIN_TEXT, keep, &out, NULL);
-    bool failed = atomic_load(&h.requests) >= h.fail_at;
+    bool failed = atomic_load(&h.memory.requests) >= h.memory.fail_at;
     bool written = status == QUIRE_OK;
     if ((!written && status != QUIRE_OUT_OF_MEMORY) || (!written && !failed) ||
         out.calls != (written ? 1 : 0)) {
@@ -214,12 +214,12 @@ static void test_memory(void **state) {
                out.text);
     }
     refused += written ? 0 : 1;
-    assert_int_equal(atomic_load(&h.live), live);
+    assert_int_equal(atomic_load(&h.memory.live), live);
     if (!failed) {
       break;
     }
   }
-  h.fail_at = 0;
+  h.memory.fail_at = 0;
   assert_true(sites >= 2 && refused >= 2);
   harness_close(&h);
 }

@@ -215,21 +215,6 @@ void quire_operator_release(quire_operator *op) {
 
 /* ---- world ---- */
 
-static void *counting_allocate(void *user, size_t bytes, size_t alignment) {
-  harness *h = user;
-  if (atomic_fetch_add(&h->requests, 1) + 1 == h->fail_at) {
-    return NULL;
-  }
-  atomic_fetch_add(&h->live, 1);
-  return quire_alloc(&quire_default_allocator, bytes, alignment);
-}
-
-static void counting_deallocate(void *user, void *memory, size_t bytes, size_t alignment) {
-  harness *h = user;
-  atomic_fetch_sub(&h->live, 1);
-  quire_dealloc(&quire_default_allocator, memory, bytes, alignment);
-}
-
 static harness *of_owner(quire_owner *owner) {
   return (harness *)(void *)((char *)owner - offsetof(harness, owner));
 }
@@ -258,8 +243,9 @@ static void load(harness *h, quire_operator *op, const char *text) {
 
 void harness_open(harness *h, size_t threads) {
   memset(h, 0, sizeof(*h));
-  h->allocator = (quire_allocator){counting_allocate, counting_deallocate, h};
-  h->owner.allocator = &h->allocator;
+  counting_allocator_init(&h->memory);
+  h->memory.raw = true;
+  h->owner.allocator = &h->memory.allocator;
   h->owner.registry = &registry;
   h->owner.retain = retain_owner;
   h->owner.release = release_owner;
@@ -278,7 +264,7 @@ void harness_open(harness *h, size_t threads) {
 
 void harness_close(harness *h) {
   quire_device_release(h->device);
-  assert_int_equal(atomic_load(&h->live), 0);
+  assert_int_equal(atomic_load(&h->memory.live), 0);
   assert_int_equal(atomic_load(&h->references), 0);
   assert_int_equal(atomic_load(&h->scale.references), 1);
   assert_int_equal(atomic_load(&h->columns.references), 1);

@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "backend.h"
+#include "counting_allocator.h"
 
 enum {
   HARNESS_FAILING_STEP = -1000, /* attribute step: every item of the pass fails */
@@ -26,10 +27,7 @@ enum {
 enum { HARNESS_GREEDY_LENGTH = -77 };
 
 typedef struct harness {
-  quire_allocator allocator;
-  atomic_size_t requests; /* so far */
-  atomic_size_t live;
-  size_t fail_at; /* number of the request that fails; 0: none */
+  counting_allocator memory;
   quire_owner owner;
   atomic_size_t references; /* to the owner */
   quire_operator scale;     /* x [R,C] -> y, which may be x's buffer */

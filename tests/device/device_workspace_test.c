@@ -80,7 +80,7 @@ static void test_failures_change_nothing(void **state) {
   assert_int_equal(run(&a, workspace, 0), QUIRE_OK);
   const void *memory = workspace->memory;
 
-  h.fail_at = atomic_load(&h.requests) + 1;
+  h.memory.fail_at = atomic_load(&h.memory.requests) + 1;
   assert_int_equal(run(&b, workspace, 0), QUIRE_OUT_OF_MEMORY);
   append_check_untouched(&b);
   expect_counters(workspace, 1, 0, 1);
@@ -398,13 +398,13 @@ static void test_run_allocates_nothing(void **state) {
   append_make(&h, &call, &options);
   quire_workspace *workspace = make_workspace(&h);
   assert_int_equal(prepare(&call, workspace), QUIRE_OK);
-  size_t before = atomic_load(&h.requests);
+  size_t before = atomic_load(&h.memory.requests);
   for (int i = 0; i < 10; i++) {
     append_reset(&call);
     assert_int_equal(run(&call, workspace, i < 5 ? QUIRE_RUN_PREPARED : 0), QUIRE_OK);
     append_check(&call, &options);
   }
-  assert_int_equal(atomic_load(&h.requests), before);
+  assert_int_equal(atomic_load(&h.memory.requests), before);
   quire_workspace_release(workspace);
   append_free(&call);
   harness_close(&h);
@@ -429,9 +429,9 @@ static bool live_with_failure(harness *h, size_t fail_at) {
   tensors[APPEND_CACHE] = dense_tensor(cache, QUIRE_FLOAT32, 3, shape);
   tensors[APPEND_LENGTHS] = dense_tensor(lengths, QUIRE_INT32, 1, count);
   tensors[APPEND_TOTAL] = dense_tensor(total, QUIRE_FLOAT32, 1, count);
-  size_t live = atomic_load(&h->live);
-  atomic_store(&h->requests, 0);
-  h->fail_at = fail_at;
+  size_t live = atomic_load(&h->memory.live);
+  atomic_store(&h->memory.requests, 0);
+  h->memory.fail_at = fail_at;
   quire_error error;
   quire_device_options options;
   quire_device_options_init(&options);
@@ -446,13 +446,13 @@ static bool live_with_failure(harness *h, size_t fail_at) {
   if (status == QUIRE_OK) {
     status = quire_plan_run(plan, tensors, APPEND_SLOTS, workspace, NULL, &error);
   }
-  bool failed = atomic_load(&h->requests) >= fail_at;
+  bool failed = atomic_load(&h->memory.requests) >= fail_at;
   assert_int_equal(status, failed ? QUIRE_OUT_OF_MEMORY : QUIRE_OK);
   quire_workspace_release(workspace);
   quire_plan_release(plan);
   quire_device_release(device);
-  h->fail_at = 0;
-  assert_int_equal(atomic_load(&h->live), live);
+  h->memory.fail_at = 0;
+  assert_int_equal(atomic_load(&h->memory.live), live);
   assert_true(failed || total[1] == 8.0f + 4000.0f);
   return !failed;
 }

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "counting_allocator.h"
 #include "expr_environment.h"
 
 static void faults_have_offset_and_message(void **state) {
@@ -188,44 +189,30 @@ static void damaged_text(void **state) {
   environment_destroy(&world);
 }
 
-/* Every failing allocation is a status. */
-static size_t allocations_left;
-
-static void *scarce_allocate(void *user, size_t bytes, size_t alignment) {
-  (void)user;
-  if (allocations_left == 0) {
-    return NULL;
-  }
-  --allocations_left;
-  return quire_alloc(&quire_default_allocator, bytes, alignment);
-}
-
-static void scarce_deallocate(void *user, void *memory, size_t bytes, size_t alignment) {
-  (void)user;
-  quire_dealloc(&quire_default_allocator, memory, bytes, alignment);
-}
-
 static const char *resolve_nothing(void *user, const char *path, size_t length, bool in_defined,
                                    quire_ref *ref) {
   (void)user, (void)path, (void)length, (void)in_defined, (void)ref;
   return "unknown name";
 }
 
+/* Every failing allocation is a status. */
 static void memory_runs_out(void **state) {
   (void)state;
-  const quire_allocator scarce = {scarce_allocate, scarce_deallocate, NULL};
   char *text = repeat("1 + ", "'\\n'", "", 900);
   bool compiled = false;
-  for (size_t count = 0; count < 50 && !compiled; ++count) {
+  for (size_t site = 1; site <= 50 && !compiled; ++site) {
+    counting_allocator counting;
+    counting_allocator_init(&counting);
+    counting.fail_at = site;
     quire_arena arena;
     quire_compile_error error;
     bool out_of_memory = false;
-    quire_arena_init(&arena, &scarce);
-    allocations_left = count;
+    quire_arena_init(&arena, &counting.allocator);
     compiled = quire_expr_compile(&arena, text, strlen(text), resolve_nothing, NULL, &error,
                                   &out_of_memory) != NULL;
     assert_int_equal(out_of_memory, !compiled);
     quire_arena_release(&arena);
+    assert_int_equal(counting.live, 0);
   }
   assert_true(compiled);
   free(text);

@@ -47,11 +47,11 @@ static bool merge_rows(quire_device *device, int64_t rows, quire_workspace *work
 
 static size_t allocations_of(opened *cpu, counting_allocator *counting, int64_t rows) {
   quire_error error;
-  size_t before = atomic_load(&counting->calls);
+  size_t before = atomic_load(&counting->requests);
   if (!merge_rows(cpu->device, rows, NULL, &error)) {
     fail_msg("%s", error.message);
   }
-  return atomic_load(&counting->calls) - before;
+  return atomic_load(&counting->requests) - before;
 }
 
 static void a_hit_allocates_nothing(void **state) {
@@ -191,11 +191,11 @@ static void keys_tell_calls_apart(void **state) {
     for (int turn = 0; turn < 2; turn++) {
       paged_case_init(&data);
       key_changes[i].change(&data);
-      size_t before = atomic_load(&counting.calls);
+      size_t before = atomic_load(&counting.requests);
       if (quire_paged_attention(cpu.device, &data.args, &error) != QUIRE_OK) {
         fail_msg("%s: %s", key_changes[i].name, error.message);
       }
-      calls[turn] = atomic_load(&counting.calls) - before;
+      calls[turn] = atomic_load(&counting.requests) - before;
     }
     if ((calls[0] == 0) != key_changes[i].same_plan || calls[1] != 0) {
       fail_msg("%s: %zu allocations, then %zu", key_changes[i].name, calls[0], calls[1]);
@@ -216,11 +216,11 @@ static void bounds_share_plans(void **state) {
   for (int64_t bound = 5; bound <= 40; bound++) {
     data.args.context_bound = bound;
     quire_error error;
-    size_t before = atomic_load(&counting.calls);
+    size_t before = atomic_load(&counting.requests);
     if (quire_paged_decode(cpu.device, &data.args, &error) != QUIRE_OK) {
       fail_msg("%s", error.message);
     }
-    misses += atomic_load(&counting.calls) != before;
+    misses += atomic_load(&counting.requests) != before;
   }
   assert_int_equal(misses, 4); /* 8, 16, 32, 64 */
   close_cpu(&cpu);

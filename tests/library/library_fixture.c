@@ -5,43 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- allocator ---- */
-
-static void *counted_allocate(void *user, size_t bytes, size_t alignment) {
-  counting_allocator *counting = user;
-  size_t call = atomic_fetch_add(&counting->calls, 1) + 1;
-  if (counting->fail_at != 0 &&
-      (counting->fail_once ? call == counting->fail_at : call >= counting->fail_at)) {
-    return NULL;
-  }
-  size_t unit = alignment < 16 ? 16 : alignment;
-  size_t rounded =
-      (bytes + unit) / unit * unit; /* at least one byte, a multiple of the alignment */
-  void *memory = aligned_alloc(unit, rounded);
-  if (memory != NULL) {
-    memset(memory, 0xA5, rounded); /* nothing may rely on zeros that it did not ask for */
-    atomic_fetch_add(&counting->bytes, bytes);
-  }
-  return memory;
-}
-
-static void counted_deallocate(void *user, void *memory, size_t bytes, size_t alignment) {
-  (void)alignment;
-  counting_allocator *counting = user;
-  if (memory != NULL) {
-    atomic_fetch_sub(&counting->bytes, bytes);
-  }
-  free(memory);
-}
-
-void counting_allocator_init(counting_allocator *counting) {
-  counting->allocator = (quire_allocator){counted_allocate, counted_deallocate, counting};
-  atomic_init(&counting->calls, 0);
-  atomic_init(&counting->bytes, 0);
-  counting->fail_at = 0;
-  counting->fail_once = false;
-}
-
 /* ---- device ---- */
 
 opened open_cpu(const quire_allocator *allocator, size_t plan_cache_size) {

@@ -1,4 +1,4 @@
-/* What the tests of the library share: an allocator that counts and fails, and small calls. */
+/* What the tests of the library share: small calls. */
 #ifndef QUIRE_TESTS_LIBRARY_FIXTURE_H
 #define QUIRE_TESTS_LIBRARY_FIXTURE_H
 
@@ -10,22 +10,8 @@
 
 #include <cmocka.h>
 
-#include <stdatomic.h>
-#include <stdbool.h>
-
+#include "counting_allocator.h"
 #include "quire/quire.h"
-
-/* Counts what is outstanding; fails from allocation number fail_at on (0: never), or only that one.
- */
-typedef struct counting_allocator {
-  quire_allocator allocator;
-  atomic_size_t calls;
-  atomic_size_t bytes; /* not given back yet */
-  size_t fail_at;
-  bool fail_once;
-} counting_allocator;
-
-void counting_allocator_init(counting_allocator *counting);
 
 /* Opens the CPU; fails the test if that fails. options may be NULL. */
 typedef struct opened {

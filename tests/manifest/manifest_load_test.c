@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "counting_allocator.h"
 #include "manifest.h"
 
 static char *read_data(const char *name, size_t *length) {
@@ -311,27 +312,6 @@ static void shared_bindings_are_bounded(void **state) {
 
 /* ---- memory ---- */
 
-typedef struct scarcity {
-  size_t left;
-  size_t live;
-} scarcity;
-
-static void *scarce_allocate(void *user, size_t bytes, size_t alignment) {
-  scarcity *scarce = user;
-  if (scarce->left == 0) {
-    return NULL;
-  }
-  --scarce->left;
-  ++scarce->live;
-  return quire_alloc(&quire_default_allocator, bytes, alignment);
-}
-
-static void scarce_deallocate(void *user, void *memory, size_t bytes, size_t alignment) {
-  scarcity *scarce = user;
-  --scarce->live;
-  quire_dealloc(&quire_default_allocator, memory, bytes, alignment);
-}
-
 static void ignore(void *user, const quire_finding *finding) {
   (void)user, (void)finding;
 }
@@ -344,15 +324,17 @@ static void memory_runs_out(void **state) {
     size_t length = 0;
     char *text = read_data(names[i], &length);
     quire_status status = QUIRE_OUT_OF_MEMORY;
-    for (size_t count = 0; count < 2000 && status == QUIRE_OUT_OF_MEMORY; ++count) {
-      scarcity scarce = {count, 0};
-      const quire_allocator allocator = {scarce_allocate, scarce_deallocate, &scarce};
+    for (size_t site = 1; site <= 2000 && status == QUIRE_OUT_OF_MEMORY; ++site) {
+      counting_allocator counting;
+      counting_allocator_init(&counting);
+      counting.fail_at = site;
       quire_manifest *manifest = NULL;
       quire_error error;
-      status = quire_manifest_load(&allocator, text, length, ignore, NULL, &manifest, &error);
+      status =
+          quire_manifest_load(&counting.allocator, text, length, ignore, NULL, &manifest, &error);
       assert_int_equal(manifest != NULL, status == QUIRE_OK);
       quire_manifest_destroy(manifest);
-      assert_int_equal(scarce.live, 0);
+      assert_int_equal(counting.live, 0);
     }
     assert_int_equal(status, names[i][0] == 'f' ? QUIRE_BAD_MANIFEST : QUIRE_OK);
     free(text);

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "counting_allocator.h"
+
 static const char manifest_text[] =
     "{'domain': 'test', 'name': 'Op', 'sinceVersion': 1,"
     " 'inputs': {'x': {'onnx': 'query', 'dtype': 'T', 'rank': 2},"
@@ -342,25 +344,6 @@ static void test_naming(void **state) {
 
 /* ---- memory ---- */
 
-typedef struct counter {
-  size_t requests, live, fail_at;
-} counter;
-
-static void *counting_allocate(void *user, size_t bytes, size_t alignment) {
-  counter *count = user;
-  if (++count->requests == count->fail_at) {
-    return NULL;
-  }
-  count->live++;
-  return quire_alloc(&quire_default_allocator, bytes, alignment);
-}
-
-static void counting_deallocate(void *user, void *memory, size_t bytes, size_t alignment) {
-  counter *count = user;
-  count->live--;
-  quire_dealloc(&quire_default_allocator, memory, bytes, alignment);
-}
-
 /* Fails every allocation of an explanation in turn: a status each time, and nothing leaks. */
 static void test_memory(void **state) {
   quire_manifest *manifest = load_manifest();
@@ -374,18 +357,19 @@ static void test_memory(void **state) {
     quire_status status = QUIRE_OUT_OF_MEMORY;
     x.dtype = refused ? QUIRE_INT8 : QUIRE_FLOAT32;
     for (size_t fail_at = 1; status == QUIRE_OUT_OF_MEMORY && fail_at < 100; fail_at++) {
-      counter count = {.fail_at = fail_at};
-      quire_allocator allocator = {counting_allocate, counting_deallocate, &count};
+      counting_allocator counting;
+      counting_allocator_init(&counting);
+      counting.fail_at = fail_at;
       quire_text text;
-      quire_text_init(&text, &allocator);
-      status = quire_plan_explain(manifest, &request, &target, QUIRE_EXPLAIN_TEXT, &allocator,
-                                  &text, &error);
+      quire_text_init(&text, &counting.allocator);
+      status = quire_plan_explain(manifest, &request, &target, QUIRE_EXPLAIN_TEXT,
+                                  &counting.allocator, &text, &error);
       if (status == QUIRE_OUT_OF_MEMORY) {
         assert_int_equal(error.status, QUIRE_OUT_OF_MEMORY);
-        assert_true(count.requests >= fail_at);
+        assert_true(counting.requests >= fail_at);
       }
       quire_text_release(&text);
-      assert_int_equal(count.live, 0);
+      assert_int_equal(counting.live, 0);
     }
     assert_int_equal(status, refused ? QUIRE_BAD_TYPE : QUIRE_OK);
     assert_true(!refused || strstr(error.message, "must be among") != NULL);

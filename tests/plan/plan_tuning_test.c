@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "alloc.h"
+#include "counting_allocator.h"
 #include "tuning.h"
 
 static const char manifest_text[] =
@@ -313,36 +314,17 @@ static void test_hostile_values(void **state) {
 
 /* ---- memory ---- */
 
-typedef struct counter {
-  size_t requests, live, fail_at;
-} counter;
-
-static void *counting_allocate(void *user, size_t bytes, size_t alignment) {
-  counter *count = user;
-  if (++count->requests == count->fail_at) {
-    return NULL;
-  }
-  count->live++;
-  return quire_alloc(&quire_default_allocator, bytes, alignment);
-}
-
-static void counting_deallocate(void *user, void *memory, size_t bytes, size_t alignment) {
-  counter *count = user;
-  count->live--;
-  quire_dealloc(&quire_default_allocator, memory, bytes, alignment);
-}
-
 /* Reads a file, and explains with its values, with one allocation refused. */
-static quire_status read_and_explain(world *w, counter *count, quire_error *error) {
-  const quire_allocator allocator = {counting_allocate, counting_deallocate, count};
+static quire_status read_and_explain(world *w, const quire_allocator *allocator,
+                                     quire_error *error) {
   quire_arena arena;
   quire_text file;
   quire_text told;
   quire_tuning tuning;
   quire_target target;
-  quire_arena_init(&arena, &allocator);
+  quire_arena_init(&arena, allocator);
   quire_text_init(&file, &quire_default_allocator);
-  quire_text_init(&told, &allocator);
+  quire_text_init(&told, allocator);
   quire_text_format(&file,
                     "{\"format\": \"quire-tuning\", \"version\": 1, \"entries\": [{"
                     "\"operator\": \"%s\", \"manifest\": \"%s\", \"variant\": \"%s\", "
@@ -354,7 +336,7 @@ static quire_status read_and_explain(world *w, counter *count, quire_error *erro
   if (status == QUIRE_OK) {
     quire_target_init(&target, &w->device, NULL, QUIRE_ISA_BEST);
     target.tuning = &tuning;
-    status = quire_plan_explain(w->manifest, &w->request, &target, QUIRE_EXPLAIN_JSON, &allocator,
+    status = quire_plan_explain(w->manifest, &w->request, &target, QUIRE_EXPLAIN_JSON, allocator,
                                 &told, error);
   }
   if (status == QUIRE_OK) {
@@ -374,10 +356,12 @@ static void test_memory(void **state) {
   quire_status status = QUIRE_OUT_OF_MEMORY;
   size_t failures = 0;
   for (size_t fail_at = 1; status == QUIRE_OUT_OF_MEMORY && fail_at < 200; fail_at++) {
-    counter count = {.fail_at = fail_at};
+    counting_allocator counting;
+    counting_allocator_init(&counting);
+    counting.fail_at = fail_at;
     quire_error error;
-    status = read_and_explain(&w, &count, &error);
-    assert_int_equal(count.live, 0);
+    status = read_and_explain(&w, &counting.allocator, &error);
+    assert_int_equal(counting.live, 0);
     assert_true(status == QUIRE_OK || error.status == QUIRE_OUT_OF_MEMORY);
     failures += status == QUIRE_OUT_OF_MEMORY ? 1 : 0;
   }

@@ -407,7 +407,7 @@ static void memory_may_fail(void **state) {
   options.state_slots = 4;
   options.allocator = &counting.allocator;
   quire_cache *cache = make_cache_with(&options);
-  const size_t sites = counting.calls;
+  const size_t sites = counting.requests;
   const quire_sequence a = begin(cache, &alice, text, 8, 0);
   grow(cache, a, text, 8);
   grow(cache, a, text + 8, 5);
@@ -415,7 +415,7 @@ static void memory_may_fail(void **state) {
   MUST(quire_sequence_fork(cache, a, &b, error));
   grow(cache, b, text, 5);
   use_every_call(cache, a, b);
-  assert_int_equal(counting.calls, sites); /* nothing is allocated but at the beginning */
+  assert_int_equal(counting.requests, sites); /* nothing is allocated but at the beginning */
   quire_cache_release(cache);
   assert_int_equal(counting.bytes, 0);
   assert_true(sites > 10);

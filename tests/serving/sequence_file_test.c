@@ -338,17 +338,17 @@ static void memory_may_fail(void **state) {
   place at;
   place_init(&at, 4, 2);
   const quire_sequence s = fill(&at, &alice, 5);
-  size_t before = at.counting.calls;
+  size_t before = at.counting.requests;
   save(&at, s);
-  const size_t save_sites = at.counting.calls - before;
-  before = at.counting.calls;
+  const size_t save_sites = at.counting.requests - before;
+  before = at.counting.requests;
   MUST(quire_sequence_free(at.cache, restore(&at, &alice), error));
-  const size_t restore_sites = at.counting.calls - before;
+  const size_t restore_sites = at.counting.requests - before;
   assert_true(save_sites >= 4 && restore_sites >= 4);
   for (size_t site = 1; site <= save_sites + restore_sites; ++site) {
     const bool is_save = site <= save_sites;
     const size_t bytes = at.counting.bytes;
-    at.counting.fail_at = at.counting.calls + (is_save ? site : site - save_sites);
+    at.counting.fail_at = at.counting.requests + (is_save ? site : site - save_sites);
     quire_sequence t = 0;
     MUST_FAIL(at.cache, QUIRE_OUT_OF_MEMORY, "",
               is_save ? quire_sequence_save(at.cache, s, at.tensors, 4, path, error)

@@ -5,30 +5,6 @@
 
 #include "cache_object.h"
 
-static void *counting_allocate(void *user, size_t bytes, size_t alignment) {
-  counting_allocator *counting = user;
-  if (++counting->calls == counting->fail_at) {
-    return NULL;
-  }
-  const size_t rounded = (bytes + alignment - 1) / alignment * alignment;
-  void *memory = aligned_alloc(alignment, rounded);
-  assert_non_null(memory);
-  memset(memory, 0xa5, rounded);
-  counting->bytes += bytes;
-  return memory;
-}
-
-static void counting_deallocate(void *user, void *memory, size_t bytes, size_t alignment) {
-  (void)alignment;
-  counting_allocator *counting = user;
-  counting->bytes -= bytes;
-  free(memory);
-}
-
-void counting_allocator_init(counting_allocator *counting) {
-  *counting = (counting_allocator){{counting_allocate, counting_deallocate, counting}, 0, 0, 0};
-}
-
 quire_cache_options options_of(quire_cache_group *group, int64_t block_count, int64_t block_size) {
   *group = (quire_cache_group){block_count, block_size, 0};
   quire_cache_options options;

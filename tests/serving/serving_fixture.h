@@ -12,17 +12,8 @@
 
 #include <stdbool.h>
 
+#include "counting_allocator.h"
 #include "quire/serving.h"
-
-/* Counts what is outstanding; allocation number fail_at fails (0: none does). */
-typedef struct counting_allocator {
-  quire_allocator allocator;
-  size_t calls;
-  size_t bytes;
-  size_t fail_at;
-} counting_allocator;
-
-void counting_allocator_init(counting_allocator *counting);
 
 /* A cache of one group; fails the test if it cannot be made. */
 quire_cache *make_cache(int64_t block_count, int64_t block_size);

@@ -211,7 +211,7 @@ static void memory_may_fail(void **state) {
     MUST(quire_context_create(&options, &context, error));
     MUST(quire_device_open(context, "cpu", NULL, &device, error));
     fill_all(5);
-    counting.fail_at = counting.calls + site;
+    counting.fail_at = counting.requests + site;
     status = run(device, &test, true);
     assert_true(status == QUIRE_OK || status == QUIRE_OUT_OF_MEMORY);
     failed += status != QUIRE_OK;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "counting_allocator.h"
 #include "template_fixture.h"
 
 #define MAIN "pack/age/main.wgsl.jinja"
@@ -150,28 +151,6 @@ static void many_names(void **state) {
 
 /* ---- memory ---- */
 
-typedef struct failing {
-  quire_allocator allocator;
-  size_t calls, fail_at;
-  size_t held;
-} failing;
-
-static void *allocate(void *user, size_t bytes, size_t alignment) {
-  failing *counter = user;
-  if (++counter->calls == counter->fail_at) {
-    return NULL;
-  }
-  void *memory = quire_default_allocator.allocate(quire_default_allocator.user, bytes, alignment);
-  counter->held += memory != NULL ? 1 : 0;
-  return memory;
-}
-
-static void deallocate(void *user, void *memory, size_t bytes, size_t alignment) {
-  failing *counter = user;
-  counter->held -= memory != NULL ? 1 : 0;
-  quire_default_allocator.deallocate(quire_default_allocator.user, memory, bytes, alignment);
-}
-
 static void memory_fails_in_turn(void **state) {
   (void)state;
   template_world world;
@@ -183,20 +162,20 @@ static void memory_fails_in_turn(void **state) {
       "{% elif i == 0 %}{{ bindings.params.fields | join(\"+\") | upper }}{% endif %}{% endfor %}"
       "{{ shapes.x[1] }}{{ 0.5 | f32 }}{{ \"a\" + high }}"};
   world.files[1] = (template_file){"common/x", "// common\n"};
-  failing counter = {.allocator = {allocate, deallocate, NULL}};
-  counter.allocator.user = &counter;
+  counting_allocator counting;
+  counting_allocator_init(&counting);
   char good[1 << 12];
-  (void)snprintf(good, sizeof good, "%s", template_render_pass(&world, 0, &counter.allocator));
+  (void)snprintf(good, sizeof good, "%s", template_render_pass(&world, 0, &counting.allocator));
   assert_non_null(strstr(good, "N+SCALE11-2-311-2-3y"));
-  assert_int_equal(counter.held, 0);
-  size_t sites = counter.calls;
+  assert_int_equal(counting.live, 0);
+  size_t sites = counting.requests;
   assert_true(sites > 10);
   for (size_t site = 1; site <= sites; site++) {
-    counter.calls = 0;
-    counter.fail_at = site;
-    const char *result = template_render_pass(&world, 0, &counter.allocator);
-    if (strncmp(result, "OUT_OF_MEMORY", 13) != 0 || counter.held != 0) {
-      fail_msg("site %zu of %zu: %s, %zu blocks held", site, sites, result, counter.held);
+    counting.requests = 0;
+    counting.fail_at = site;
+    const char *result = template_render_pass(&world, 0, &counting.allocator);
+    if (strncmp(result, "OUT_OF_MEMORY", 13) != 0 || counting.live != 0) {
+      fail_msg("site %zu of %zu: %s, %zu blocks held", site, sites, result, counting.live);
     }
   }
   template_world_destroy(&world);
