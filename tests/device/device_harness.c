@@ -448,3 +448,23 @@ void append_free(append_call *call) {
   free(call->total);
   free(call->lengths);
 }
+
+/* ---- fixture ---- */
+
+quire_workspace *make_workspace(harness *h) {
+  quire_workspace *workspace = NULL;
+  assert_int_equal(quire_workspace_create(h->device, NULL, &workspace, NULL), QUIRE_OK);
+  return workspace;
+}
+
+void open_fixture(append_fixture *f, const append_options *options) {
+  harness_open(&f->h, 2);
+  append_make(&f->h, &f->call, options);
+  f->workspace = make_workspace(&f->h);
+}
+
+void close_fixture(append_fixture *f) {
+  quire_workspace_release(f->workspace);
+  append_free(&f->call);
+  harness_close(&f->h);
+}

@@ -83,6 +83,20 @@ void append_check(const append_call *call, const append_options *options);
 void append_check_untouched(const append_call *call);
 void append_free(append_call *call);
 
+/* A workspace of the harness's device; fails the test if there is none. */
+quire_workspace *make_workspace(harness *h);
+
+/* A harness with two threads, a call and a workspace: all that most tests need. */
+typedef struct append_fixture {
+  harness h;
+  append_call call;
+  quire_workspace *workspace;
+  quire_error error; /* for what is expected to fail */
+} append_fixture;
+
+void open_fixture(append_fixture *f, const append_options *options);
+void close_fixture(append_fixture *f);
+
 /* A tensor of rank 2 or less. */
 quire_tensor dense_tensor(void *data, quire_dtype dtype, int32_t ndim, const int64_t *shape);
 

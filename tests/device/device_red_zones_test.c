@@ -70,8 +70,7 @@ static void test_own_memory(void **state) {
   harness_open(&h, 2);
   append_call call;
   append_make(&h, &call, &good);
-  quire_workspace *workspace = NULL;
-  assert_int_equal(quire_workspace_create(h.device, NULL, &workspace, NULL), QUIRE_OK);
+  quire_workspace *workspace = make_workspace(&h);
   assert_int_equal(run(&call, workspace, NULL), QUIRE_OK);
   size_t inaccessible = 0, bytes = workspace->bytes;
   for (size_t i = 0; i < bytes; i++) {

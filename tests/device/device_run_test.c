@@ -60,12 +60,6 @@ static void run_threads(void *user, quire_task_function *task, void *task_user, 
   }
 }
 
-static quire_workspace *make_workspace(harness *h) {
-  quire_workspace *workspace = NULL;
-  assert_int_equal(quire_workspace_create(h->device, NULL, &workspace, NULL), QUIRE_OK);
-  return workspace;
-}
-
 static void run_ok(append_call *call, quire_workspace *workspace,
                    const quire_run_options *options) {
   quire_error error;
@@ -325,55 +319,46 @@ static void test_failing_schedule(void **state) {
 
 static void test_strict(void **state) {
   (void)state;
-  harness h;
-  harness_open(&h, 2);
-  append_call call;
-  append_make(&h, &call, &plain);
-  quire_workspace *workspace = make_workspace(&h);
+  append_fixture f;
+  open_fixture(&f, &plain);
   quire_run_options options;
   quire_run_options_init(&options);
   options.flags = QUIRE_RUN_STRICT;
-  call.lengths[1] = -1;
-  assert_int_equal(quire_plan_run(call.plan, call.tensors, APPEND_SLOTS, workspace, &options, NULL),
-                   QUIRE_BAD_VALUE);
+  f.call.lengths[1] = -1;
   assert_int_equal(
-      quire_plan_prepare(call.plan, call.tensors, APPEND_SLOTS, workspace, &options, NULL),
+      quire_plan_run(f.call.plan, f.call.tensors, APPEND_SLOTS, f.workspace, &options, NULL),
       QUIRE_BAD_VALUE);
-  append_check_untouched(&call);
-  run_ok(&call, workspace, NULL);
-  append_check(&call, &plain);
-  quire_workspace_release(workspace);
-  append_free(&call);
-  harness_close(&h);
+  assert_int_equal(
+      quire_plan_prepare(f.call.plan, f.call.tensors, APPEND_SLOTS, f.workspace, &options, NULL),
+      QUIRE_BAD_VALUE);
+  append_check_untouched(&f.call);
+  run_ok(&f.call, f.workspace, NULL);
+  append_check(&f.call, &plain);
+  close_fixture(&f);
 }
 
 /* Options that this device has no use for, or that lack a part. */
 static void test_options(void **state) {
   (void)state;
-  harness h;
-  harness_open(&h, 2);
-  append_call call;
-  append_make(&h, &call, &plain);
-  quire_workspace *workspace = make_workspace(&h);
+  append_fixture f;
+  open_fixture(&f, &plain);
   quire_executor executor = {0};
   quire_run_options options;
   quire_error error;
   quire_run_options_init(&options);
   options.executor = &executor;
   assert_int_equal(
-      quire_plan_run(call.plan, call.tensors, APPEND_SLOTS, workspace, &options, &error),
+      quire_plan_run(f.call.plan, f.call.tensors, APPEND_SLOTS, f.workspace, &options, &error),
       QUIRE_BAD_REQUEST);
   assert_string_equal(error.message, "options: the executor's parallel_for is NULL");
   options.executor = NULL;
   options.encoder = (struct WGPUCommandEncoderImpl *)(void *)&options;
   assert_int_equal(
-      quire_plan_run(call.plan, call.tensors, APPEND_SLOTS, workspace, &options, &error),
+      quire_plan_run(f.call.plan, f.call.tensors, APPEND_SLOTS, f.workspace, &options, &error),
       QUIRE_BAD_REQUEST);
   assert_string_equal(error.message, "options: an encoder is given, and the device is \"cpu\"");
-  append_check_untouched(&call);
-  quire_workspace_release(workspace);
-  append_free(&call);
-  harness_close(&h);
+  append_check_untouched(&f.call);
+  close_fixture(&f);
 }
 
 /* Questions about nothing, and about slots that are not there, have answers. */

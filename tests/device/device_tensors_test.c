@@ -3,26 +3,7 @@
 
 static const append_options plain = {.n = 4, .c = 5, .d = 3, .step = 1, .values = true};
 
-typedef struct fixture {
-  harness h;
-  append_call call;
-  quire_workspace *workspace;
-  quire_error error;
-} fixture;
-
-static void open_fixture(fixture *f, const append_options *options) {
-  harness_open(&f->h, 2);
-  append_make(&f->h, &f->call, options);
-  assert_int_equal(quire_workspace_create(f->h.device, NULL, &f->workspace, NULL), QUIRE_OK);
-}
-
-static void close_fixture(fixture *f) {
-  quire_workspace_release(f->workspace);
-  append_free(&f->call);
-  harness_close(&f->h);
-}
-
-static void expect(fixture *f, quire_status status, const char *subject, const char *rule) {
+static void expect(append_fixture *f, quire_status status, const char *subject, const char *rule) {
   quire_status got =
       quire_plan_run(f->call.plan, f->call.tensors, APPEND_SLOTS, f->workspace, NULL, &f->error);
   if (got != status || (got != QUIRE_OK && (strcmp(f->error.subject, subject) != 0 ||
@@ -115,7 +96,7 @@ static void apply(const form_case *one, quire_tensor *tensor) {
 
 static void test_forms(void **state) {
   (void)state;
-  fixture f;
+  append_fixture f;
   open_fixture(&f, &plain);
   for (size_t i = 0; i < sizeof(form_cases) / sizeof(form_cases[0]); i++) {
     const form_case *one = &form_cases[i];
@@ -145,7 +126,7 @@ static void test_forms(void **state) {
 static void test_free_strides(void **state) {
   (void)state;
   append_options options = {.n = 1, .c = 5, .d = 1, .step = 1};
-  fixture f;
+  append_fixture f;
   open_fixture(&f, &options);
   const int64_t strides[3] = {-1000, 1, 77};
   f.call.tensors[APPEND_CACHE].strides = strides;
@@ -158,7 +139,7 @@ static void test_free_strides(void **state) {
 
 static void test_byte_offset(void **state) {
   (void)state;
-  fixture f;
+  append_fixture f;
   open_fixture(&f, &plain);
   quire_tensor *cache = &f.call.tensors[APPEND_CACHE];
   cache->data = (char *)f.call.cache - 4096;
@@ -170,7 +151,7 @@ static void test_byte_offset(void **state) {
 
 /* ---- prepare ---- */
 
-static quire_status prepare(fixture *f) {
+static quire_status prepare(append_fixture *f) {
   return quire_plan_prepare(f->call.plan, f->call.tensors, APPEND_SLOTS, f->workspace, NULL,
                             &f->error);
 }
@@ -178,7 +159,7 @@ static quire_status prepare(fixture *f) {
 /* Only the integers that the schedule pass reads must be there. */
 static void test_prepare(void **state) {
   (void)state;
-  fixture f;
+  append_fixture f;
   open_fixture(&f, &plain);
   quire_tensor all[APPEND_SLOTS];
   memcpy(all, f.call.tensors, sizeof(all));
@@ -223,7 +204,7 @@ static void test_in_place(void **state) {
         options.padded = padded != 0;
         options.listed = listed != 0;
         options.output = (append_output)output;
-        fixture f;
+        append_fixture f;
         open_fixture(&f, &options);
         for (int again = 0; again < 2; again++) {
           append_reset(&f.call);
@@ -242,7 +223,7 @@ static void test_in_place_other_strides(void **state) {
   append_options options = plain;
   options.padded = options.listed = true;
   options.output = APPEND_SEPARATE;
-  fixture f;
+  append_fixture f;
   open_fixture(&f, &options);
   f.call.tensors[APPEND_CACHE_OUT].data = NULL;
   expect(&f, QUIRE_BAD_REQUEST, "cache_out", "");
@@ -281,7 +262,7 @@ static void test_overlaps(void **state) {
   (void)state;
   append_options options = plain;
   options.output = APPEND_SEPARATE;
-  fixture f;
+  append_fixture f;
   open_fixture(&f, &options);
   float room[256];
   for (size_t i = 0; i < sizeof(overlap_cases) / sizeof(overlap_cases[0]); i++) {
@@ -302,7 +283,7 @@ static void test_overlaps(void **state) {
 
 static void test_workspace_overlap(void **state) {
   (void)state;
-  fixture f;
+  append_fixture f;
   open_fixture(&f, &plain);
   static _Alignas(64) unsigned char memory[4096];
   quire_workspace_options options;
@@ -329,8 +310,7 @@ static void test_may_alias(void **state) {
   harness_open(&h, 2);
   const int64_t shape[2] = {2, 3};
   float room[16];
-  quire_workspace *workspace = NULL;
-  assert_int_equal(quire_workspace_create(h.device, NULL, &workspace, NULL), QUIRE_OK);
+  quire_workspace *workspace = make_workspace(&h);
   for (int alias = 0; alias < 2; alias++) {
     quire_plan *plan = scale_plan(&h, &h.scale, shape, 2, alias != 0);
     static const struct {

@@ -52,8 +52,7 @@ static void test_concurrent_runs(void **state) {
       memset(workers, 0, sizeof(workers));
       for (int i = 0; i < THREADS; i++) {
         append_make(&h, &workers[i].call, &kinds[shared ? 0 : i]);
-        assert_int_equal(quire_workspace_create(h.device, NULL, &workers[i].workspace, NULL),
-                         QUIRE_OK);
+        workers[i].workspace = make_workspace(&h);
         if (shared && i > 0) {
           quire_plan_release(workers[i].call.plan);
           workers[i].call.plan = workers[0].call.plan;
@@ -105,8 +104,7 @@ static void test_team(void **state) {
   for (int k = 0; k < THREADS; k++) {
     append_call call;
     append_make(&h, &call, &kinds[k]);
-    quire_workspace *workspace = NULL;
-    assert_int_equal(quire_workspace_create(h.device, NULL, &workspace, NULL), QUIRE_OK);
+    quire_workspace *workspace = make_workspace(&h);
     assert_int_equal(
         quire_plan_prepare(call.plan, call.tensors, APPEND_SLOTS, workspace, NULL, NULL), QUIRE_OK);
     team all = {&call, workspace, 0, 0};
@@ -151,7 +149,7 @@ static void test_references(void **state) {
   memset(workers, 0, sizeof(workers));
   for (int i = 0; i < THREADS; i++) {
     append_make(&h, &workers[i].call, &kinds[0]);
-    assert_int_equal(quire_workspace_create(h.device, NULL, &workers[i].workspace, NULL), QUIRE_OK);
+    workers[i].workspace = make_workspace(&h);
   }
   start_and_join(workers, make_plans);
   for (int i = 0; i < THREADS; i++) {

@@ -5,12 +5,6 @@
 static const append_options small = {.n = 4, .c = 5, .d = 3, .step = 1, .values = true};
 static const append_options large = {.n = 50, .c = 5, .d = 30, .step = 1};
 
-static quire_workspace *make_workspace(harness *h) {
-  quire_workspace *workspace = NULL;
-  assert_int_equal(quire_workspace_create(h->device, NULL, &workspace, NULL), QUIRE_OK);
-  return workspace;
-}
-
 static quire_status run(append_call *call, quire_workspace *workspace, uint32_t flags) {
   quire_run_options options;
   quire_run_options_init(&options);
