@@ -12,11 +12,16 @@ static char *copy_text(const char *text) {
   return strcpy(copy, text);
 }
 
-json_t *fixture_json(const char *text) {
-  char *copy = copy_text(text != NULL ? text : "{}");
+char *fixture_text(const char *text) {
+  char *copy = copy_text(text);
   for (char *c = copy; *c != '\0'; c++) {
     *c = (char)(*c == '\'' ? '"' : *c == '`' ? '\'' : *c);
   }
+  return copy;
+}
+
+json_t *fixture_json(const char *text) {
+  char *copy = fixture_text(text != NULL ? text : "{}");
   json_error_t error;
   json_t *json = json_loads(copy, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &error);
   if (json == NULL) {
@@ -54,6 +59,13 @@ quire_manifest *fixture_load(const json_t *manifest) {
   }
   free(text);
   return loaded;
+}
+
+quire_manifest *fixture_load_text(const char *text) {
+  json_t *json = fixture_json(text);
+  quire_manifest *manifest = fixture_load(json);
+  json_decref(json);
+  return manifest;
 }
 
 /* ---- planning ---- */

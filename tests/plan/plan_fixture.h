@@ -17,9 +17,11 @@
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 #endif
 
-/*
- * JSON for tables: ' stands for ", and ` for the ' of expressions. NULL is {}. Fails the test if it
- * does not parse. The caller releases the result.
+/* JSON for tables: ' stands for ", and ` for the ' of expressions. Need not parse. To be freed. */
+char *fixture_text(const char *text);
+
+/* The same, parsed; NULL is {}. Fails the test if it does not parse. The caller releases the
+ * result.
  */
 json_t *fixture_json(const char *text);
 
@@ -28,6 +30,8 @@ void fixture_merge(json_t *base, const json_t *overlay);
 
 /* Loads a manifest; fails the test with the error if it does not load. */
 quire_manifest *fixture_load(const json_t *manifest);
+/* The same from such a text. */
+quire_manifest *fixture_load_text(const char *text);
 
 /* What planning says, three times: as JSON, as text, and as the status of a description. */
 typedef struct fixture_result {

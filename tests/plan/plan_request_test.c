@@ -22,13 +22,6 @@ static const char manifest_text[] =
     " 'variants': [{'id': 'gpu', 'passes': [{'id': 'main', 'shader': 'a', 'bindings': ['x', 'o'],"
     "  'dispatch': {'x': 'count'}}]}]}";
 
-static quire_manifest *load_manifest(void) {
-  json_t *json = fixture_json(manifest_text);
-  quire_manifest *manifest = fixture_load(json);
-  json_decref(json);
-  return manifest;
-}
-
 /* ---- malformed JSON ---- */
 
 typedef struct malformed_case {
@@ -119,16 +112,13 @@ static int check_malformed(const quire_manifest *manifest, const char *text, con
 }
 
 static void test_malformed(void **state) {
-  quire_manifest *manifest = load_manifest();
+  quire_manifest *manifest = fixture_load_text(manifest_text);
   int wrong = 0;
   (void)state;
   for (size_t i = 0; i < sizeof malformed_cases / sizeof *malformed_cases; i++) {
-    char text[400];
-    (void)snprintf(text, sizeof text, "%s", malformed_cases[i].text);
-    for (char *c = text; *c != '\0'; c++) {
-      *c = (char)(*c == '\'' ? '"' : *c);
-    }
+    char *text = fixture_text(malformed_cases[i].text);
     wrong += check_malformed(manifest, text, malformed_cases[i].path, malformed_cases[i].message);
+    free(text);
   }
   quire_manifest_destroy(manifest);
   assert_int_equal(wrong, 0);
@@ -136,7 +126,7 @@ static void test_malformed(void **state) {
 
 static void test_big_texts(void **state) {
   enum { SIZE = 1 << 20 };
-  quire_manifest *manifest = load_manifest();
+  quire_manifest *manifest = fixture_load_text(manifest_text);
   char *text = malloc(SIZE + 1);
   assert_non_null(text);
   (void)state;
@@ -183,7 +173,7 @@ static void expect(const quire_manifest *manifest, const quire_request *request,
 }
 
 static void test_records(void **state) {
-  quire_manifest *manifest = load_manifest();
+  quire_manifest *manifest = fixture_load_text(manifest_text);
   quire_request_tensor x[2] = {
       {.name = "query", .dtype = QUIRE_FLOAT32, .ndim = 2, .shape = shape}};
   quire_named_value attribute[2] = {{.name = "heads", .type = QUIRE_VALUE_TYPE_INT, .i = 4}};
@@ -251,7 +241,7 @@ static void test_records(void **state) {
 }
 
 static void test_scalars(void **state) {
-  quire_manifest *manifest = load_manifest();
+  quire_manifest *manifest = fixture_load_text(manifest_text);
   const quire_request_tensor x = {
       .name = "query", .dtype = QUIRE_FLOAT32, .ndim = 2, .shape = shape};
   quire_named_value named[2] = {{.name = NULL, .type = QUIRE_VALUE_TYPE_INT, .i = 4}};
@@ -282,7 +272,7 @@ static void test_scalars(void **state) {
 
 static void test_strides_need_a_shape(void **state) {
   static const int64_t strides[1] = {1};
-  quire_manifest *manifest = load_manifest();
+  quire_manifest *manifest = fixture_load_text(manifest_text);
   const quire_request_tensor x = {
       .name = "query", .dtype = QUIRE_FLOAT32, .ndim = 2, .shape = shape};
   const quire_request_tensor y = {.name = "cache_out", .ndim = -1, .strides = strides};
@@ -299,7 +289,7 @@ static void test_strides_need_a_shape(void **state) {
 /* The output side of an in-place tensor has a name of its own in calls by operator name. */
 static void test_naming(void **state) {
   static const int64_t strides[1] = {5};
-  quire_manifest *manifest = load_manifest();
+  quire_manifest *manifest = fixture_load_text(manifest_text);
   quire_request_tensor inputs[2] = {
       {.name = "cache", .dtype = QUIRE_FLOAT32, .ndim = 1, .shape = shape, .strides = strides},
       {.name = "query", .dtype = QUIRE_FLOAT32, .ndim = 2, .shape = shape}};
@@ -346,7 +336,7 @@ static void test_naming(void **state) {
 
 /* Fails every allocation of an explanation in turn: a status each time, and nothing leaks. */
 static void test_memory(void **state) {
-  quire_manifest *manifest = load_manifest();
+  quire_manifest *manifest = fixture_load_text(manifest_text);
   quire_request_tensor x = {.name = "query", .dtype = QUIRE_FLOAT32, .ndim = 2, .shape = shape};
   quire_request request = {.struct_size = sizeof request, .inputs = &x, .input_count = 1};
   quire_target target;
@@ -379,6 +369,9 @@ static void test_memory(void **state) {
 
 /* ---- steps ---- */
 
+static const char request[] =
+    "{\"inputs\": {\"x\": {\"dtype\": \"float32\", \"shape\": [4, 6]}}, \"attributes\": {}}";
+
 /* Each name uses the one before twice: values are remembered, or this takes for ever. */
 static void test_steps(void **state) {
   quire_manifest *manifest = NULL;
@@ -395,8 +388,6 @@ static void test_steps(void **state) {
   }
   json_object_set_new(json, "when", json_pack("[s]", "n60 == 1"));
   manifest = fixture_load(json);
-  static const char request[] =
-      "{\"inputs\": {\"x\": {\"dtype\": \"float32\", \"shape\": [4, 6]}}, \"attributes\": {}}";
   fixture_result result =
       fixture_plan(manifest, request, strlen(request), NULL, QUIRE_ISA_BEST, NULL);
   assert_int_equal(result.status, QUIRE_OK);
@@ -408,8 +399,6 @@ static void test_steps(void **state) {
 /* More nodes than a plan may visit: a long field of a shared binding in many passes. */
 static void test_step_limit(void **state) {
   enum { PASSES = 300, TERMS = 2040 };
-  static const char request[] =
-      "{\"inputs\": {\"x\": {\"dtype\": \"float32\", \"shape\": [4, 6]}}, \"attributes\": {}}";
   json_t *json = fixture_json(manifest_text);
   json_t *field = fixture_json("{'params': {'struct': [{'name': 'f', 'type': 'f32'}]}}");
   json_t *passes = json_array();

@@ -58,26 +58,13 @@ static const struct {
      "before it"},
 };
 
-/* JSON with ' for ", also where it does not parse. */
-static char *plain(const char *text) {
-  char *copy = malloc(strlen(text) + 1);
-  assert_non_null(copy);
-  for (size_t i = 0; i <= strlen(text); ++i) {
-    copy[i] = text[i];
-    if (text[i] == '\'') {
-      copy[i] = '"';
-    }
-  }
-  return copy;
-}
-
 static void test_damaged_files(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof damaged / sizeof *damaged; ++i) {
     quire_arena arena;
     quire_tuning tuning;
     quire_error error;
-    char *text = plain(damaged[i].text);
+    char *text = fixture_text(damaged[i].text);
     quire_arena_init(&arena, &quire_default_allocator);
     quire_status status = quire_tuning_parse(text, strlen(text), &arena, &tuning, &error);
     if (status != QUIRE_BAD_REQUEST || strcmp(error.subject, damaged[i].subject) != 0 ||
@@ -93,13 +80,14 @@ static void test_damaged_files(void **state) {
    without a fault (the sanitizers look on). */
 static void test_cut_and_changed_files(void **state) {
   (void)state;
-  char *sound = plain(FILE_OF("{" KEY ", 'tunables': {'WG': 32, 'a': true, 'b': 'x', 'c': 0.5}}"));
+  char *sound =
+      fixture_text(FILE_OF("{" KEY ", 'tunables': {'WG': 32, 'a': true, 'b': 'x', 'c': 0.5}}"));
   const size_t length = strlen(sound);
   for (size_t i = 0; i < 2 * length; ++i) {
     quire_arena arena;
     quire_tuning tuning;
     quire_error error;
-    char *text = plain(sound);
+    char *text = fixture_text(sound);
     if (i >= length) {
       text[i - length] = (char)(text[i - length] ^ 1);
     }
@@ -159,10 +147,8 @@ static quire_named_value integer(const char *name, int64_t i) {
 }
 
 static void open_world(world *w, int64_t rows) {
-  json_t *json = fixture_json(manifest_text);
   memset(w, 0, sizeof *w);
-  w->manifest = fixture_load(json);
-  json_decref(json);
+  w->manifest = fixture_load_text(manifest_text);
   w->adapter[0] =
       (quire_named_value){.name = "device", .type = QUIRE_VALUE_TYPE_STRING, .s = "test card"};
   w->device = (quire_device_description){
