@@ -41,7 +41,7 @@ static bool open_device(iso_bench *bench, const char *name, quire_isa isa, size_
 
 static void open_buffers(iso_bench *bench) {
   quire_error error;
-  const size_t bytes = ISO_DEVICE_BYTES + 2 * GPU_OFFSET;
+  const size_t bytes = ISO_MOST_BYTES + 2 * GPU_OFFSET;
   for (int i = 0; i <= ISO_TENSORS; ++i) {
     void **buffer = i < ISO_TENSORS ? &bench->buffers[i] : &bench->transfer;
     if (quire_buffer_create(bench->devices[0].device, i < ISO_TENSORS ? bytes : bytes * ISO_TENSORS,
@@ -251,7 +251,7 @@ static void send(iso_bench *bench, const iso_call *call, const quire_operator *o
     if (one->alias != NULL) {
       continue;
     }
-    assert_true(gpu_bytes(one) <= ISO_DEVICE_BYTES + 2 * GPU_OFFSET);
+    assert_true(gpu_bytes(one) <= ISO_MOST_BYTES + 2 * GPU_OFFSET);
     fill(one, world, bench->sent + at, GPU_OFFSET, gpu_bytes(one));
     ranges[count++] =
         (quire_buffer_copy_range){bench->transfer, at, bench->buffers[i], 0, gpu_bytes(one)};

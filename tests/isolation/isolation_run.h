@@ -5,7 +5,7 @@
 #include "isolation_call.h"
 #include "isolation_memory.h"
 
-enum { ISO_DEVICES = 4, ISO_DEVICE_BYTES = 1 << 16 };
+enum { ISO_DEVICES = 4 };
 
 /* One device, and what a form of a call keeps there. */
 typedef struct iso_device {
