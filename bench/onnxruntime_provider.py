@@ -31,7 +31,8 @@ import onnxruntime as ort
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
-import peers  # noqa: E402  data, references, and the models of the runtime's own operators
+from peer import data, timing  # noqa: E402
+from peer.onnxruntime_peer import Ort  # noqa: E402  the models of the runtime's own operators
 
 PROVIDER = "QuireExecutionProvider"
 
@@ -56,12 +57,12 @@ def quiet_times_of(call, options):
     """The same, again while other processes work; the quietest attempt of `--patience` counts."""
     best = None
     for _ in range(1 + options.patience):
-        before, start = peers.cpu_ticks(), time.perf_counter()
+        before, start = timing.cpu_ticks(), time.perf_counter()
         times = times_of(call, options.seconds)
-        load = peers.others(before, time.perf_counter() - start)
+        load = timing.others(before, time.perf_counter() - start)
         if best is None or load < best[1]:
             best = times, load
-        if load <= peers.BUSY:
+        if load <= timing.BUSY:
             break
     LOADS.append(best[1])
     return best[0]
@@ -90,7 +91,7 @@ def print_ratio(name, other, ours):
 
 def check(pairs, name, tolerance):
     for got, want in pairs:
-        error = peers.rel_err(got, want)
+        error = data.rel_err(got, want)
         if not error <= tolerance:
             sys.exit(f"{name}: relative error {error:.2g}: not timed")
 
@@ -99,7 +100,7 @@ def check(pairs, name, tolerance):
 # the runtime with our provider
 # ------------------------------------------------------------------------------------------------
 
-class Quire(peers.Ort):
+class Quire(Ort):
     """The same models, on our provider: sessions that leave a node to anyone else are refused."""
     name = "quire"
 
@@ -125,8 +126,8 @@ class Quire(peers.Ort):
 
     def paged_decode(self, case, block=16):
         """One token over a paged cache in shuffled blocks, f16, updated in place."""
-        q, ks, vs = peers.decode_data(case)
-        want = peers.decode_reference(q, ks, vs)
+        q, ks, vs = data.decode_data(case)
+        want = data.decode_reference(q, ks, vs)
         hq, hkv, d, n = case["q_heads"], case["kv_heads"], case["head_dim"], case["contexts"][0]
         blocks = -(-n // block)
         table = np.random.default_rng(1).permutation(blocks).astype(np.int32)
@@ -306,7 +307,7 @@ def case_named(name):
 def linear(options):
     for name in ("gdn_decode_t1", "gdn_prefill_t256"):
         case, pair = case_named(name), []
-        for side in (Quire(options.threads), peers.Ort(options.threads)):
+        for side in (Quire(options.threads), Ort(options.threads)):
             variant = next(iter(side.gated_delta(case)))
             variant.call()
             check(variant.check(), f"{name} {side.name}", 1e-4)
@@ -320,7 +321,7 @@ def paged(options):
     call, result = Quire(options.threads).paged_decode(case)
     call()
     check(result(), "PagedAttention", 3e-2)
-    rows = [v for v in peers.Ort(options.threads).decode(case) if v.dtype in ("f32", "f16")]
+    rows = [v for v in Ort(options.threads).decode(case) if v.dtype in ("f32", "f16")]
     for variant in rows:
         variant.call()
         check(variant.check(), f"GroupQueryAttention {variant.dtype}", 3e-2)

@@ -10,8 +10,7 @@
 
 enum { SOAK_SEQUENCES = 14, SOAK_KEYS = 3, SOAK_PROMPTS = 2, SOAK_DEVICES = 4 };
 
-/* What is counted. */
-/* clang-format 14 never settles on a layout of this list. */
+/* What is counted. clang-format 14 never settles on a layout of this list. */
 /* clang-format off */
 #define SOAK_COUNTERS(X)                                                                  \
   X(steps) X(rows) X(reference_rows) X(mismatches) X(created) X(prefix_tokens)            \

@@ -1,0 +1,1 @@
+"""What peers.py is made of: data and references, measuring, and a module for each peer."""
