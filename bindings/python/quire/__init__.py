@@ -14,7 +14,6 @@ from quire.calls import (
     merge_attention,
     paged_attention,
     paged_decode,
-    shared_prefix_attention,
 )
 from quire.device import (
     Adapter,
@@ -50,16 +49,17 @@ from quire.errors import (
 from quire.explanation import Explanation, explain, render
 from quire.operator import Attribute, Finding, Operator, Slot, lint, operators
 from quire.plan import BoundCall, Plan
-from quire.request import Form
-from quire.serving import (
+from quire.pools import (
     BlockPool,
-    Cache,
     CacheStatistics,
     CacheTensor,
     PoolStatistics,
-    Sequence,
     StatePool,
 )
+from quire.request import Form
+from quire.sequence import Sequence
+from quire.serving import Cache
+from quire.shared_prefix import shared_prefix_attention
 
 __version__ = version()
 

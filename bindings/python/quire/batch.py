@@ -12,7 +12,8 @@ from quire._native import c_integer, ffi, lib
 from quire.errors import BadRequest
 
 if TYPE_CHECKING:
-    from quire.serving import Cache, Sequence
+    from quire.sequence import Sequence
+    from quire.serving import Cache
 
 
 @dataclass(frozen=True)

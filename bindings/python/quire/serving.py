@@ -6,17 +6,12 @@ docs/serving.md. Calls on one cache take turns.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import threading
 from collections.abc import Iterable
 from collections.abc import Sequence as SequenceOf
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from quire import _tensor
 from quire._call import Tensor
 from quire._native import (
     c_integer,
@@ -29,118 +24,12 @@ from quire._native import (
     owned,
     serving_library,
 )
+from quire._serving import Key, cache_tensors, pool_statistics, prefix_key, token_ids
 from quire.batch import Batch, Step, build_batch, entries_of, steps_of
 from quire.device import Device, default_device
 from quire.errors import BadRequest
-
-
-@dataclass(frozen=True)
-class BlockPool:
-    """Layers that share a block table: their number of blocks, and how many rows one has."""
-
-    block_count: int
-    block_size: int
-    window: int = 0
-    """0: layers see every position; V > 0: the last V."""
-
-
-@dataclass(frozen=True)
-class StatePool:
-    """Slots of the recurrent layers' state tensors."""
-
-    slots: int
-    window: int = 0
-    """LinearAttention's state_window, for drafts."""
-    checkpoint_tokens: int = 0
-    """n > 0: a state is kept with the cached prefix every n tokens."""
-
-
-@dataclass(frozen=True)
-class PoolStatistics:
-    """used + cached + free = count."""
-
-    count: int
-    used: int
-    cached: int
-    free: int
-    reserved: int
-    shared: int
-    allocated: int
-    evicted: int
-
-
-@dataclass(frozen=True)
-class CacheStatistics:
-    sequences: int
-    prefixes: int
-    matched_tokens: int
-    asked_tokens: int
-    copied_blocks: int
-    metadata_bytes: int
-    token_bytes: int
-    sequence_bytes: int
-    states: PoolStatistics
-
-
-@dataclass(frozen=True)
-class SequenceFacts:
-    length: int
-    committed: int
-    matched: int
-    findable: int
-    state: int
-
-
-@dataclass
-class CacheTensor:
-    """An array of the engine that a cache's numbers point into."""
-
-    tensor: Tensor
-    name: str = ""
-    """In files: "layers.0.key"; copies need none."""
-    group: int = 0
-    """-1: a state tensor, whose block axis counts slots."""
-    block_axis: int = 0
-    row_axis: int = 1
-    """States: -1."""
-
-
-Key = str | bytes | tuple[int, int, int, int] | None
-
-
-def _prefix_key(key: Key) -> Any:
-    """Four words: as given, or BLAKE2b of a text."""
-    if key is None:
-        return ffi.NULL
-    if isinstance(key, (str, bytes)):
-        raw = key.encode() if isinstance(key, str) else key
-        digest = hashlib.blake2b(raw, digest_size=32).digest()
-        key = tuple(int.from_bytes(digest[i : i + 8], "little") for i in range(0, 32, 8))  # type: ignore[assignment]
-    made = ffi.new("quire_prefix_key *")
-    try:
-        words = list(key)
-        if len(words) != 4:
-            raise TypeError(f"{len(words)} words")
-        made.words = words
-    except (TypeError, OverflowError, IndexError) as fault:
-        raise BadRequest(f"key: {key!r} is neither text nor four 64-bit words: {fault}") from fault
-    return made
-
-
-def _tokens(tokens: Iterable[int] | Tensor) -> tuple[Any, np.ndarray]:
-    """int32 ids in C, and what keeps them."""
-    try:
-        array = np.asarray(tokens)
-        if array.size == 0:
-            array = array.astype(np.int32)
-        if array.ndim != 1 or array.dtype.kind not in "iu":
-            raise TypeError(f"{array.dtype} of rank {array.ndim}")
-        narrow = np.ascontiguousarray(array, dtype=np.int32)
-        if not np.array_equal(narrow, array):
-            raise TypeError("an id does not fit 32 bits")
-    except (TypeError, ValueError, OverflowError) as fault:
-        raise BadRequest(f"tokens: a row of 32-bit ids is needed: {fault}") from fault
-    return ffi.from_buffer("int32_t[]", narrow), narrow
+from quire.pools import BlockPool, CacheStatistics, CacheTensor, PoolStatistics, StatePool
+from quire.sequence import Sequence
 
 
 class Cache:
@@ -207,27 +96,27 @@ class Cache:
     def sequence(self, tokens: Iterable[int] | Tensor = (), *, key: Key = None) -> Sequence:
         """Begins a sequence. With a key (who may share: model, adapter, tenant) the longest cached
         prefix of the tokens is taken over; pass all tokens but the last."""
-        ids, kept = _tokens(tokens)
+        ids, kept = token_ids(tokens)
         made, matched = ffi.new("quire_sequence *"), ffi.new("int64_t *")
-        self.call(lib.quire_sequence_create, _prefix_key(key), ids, len(kept), made, matched)
+        self.call(lib.quire_sequence_create, prefix_key(key), ids, len(kept), made, matched)
         return Sequence(self, made[0], matched[0])
 
     def match(self, tokens: Iterable[int] | Tensor, *, key: Key) -> int:
         """How many tokens sequence() would take over, without any change."""
-        ids, kept = _tokens(tokens)
+        ids, kept = token_ids(tokens)
         matched = ffi.new("int64_t *")
-        self.call(lib.quire_cache_match, _prefix_key(key), ids, len(kept), matched)
+        self.call(lib.quire_cache_match, prefix_key(key), ids, len(kept), matched)
         return int(matched[0])
 
     def restore(
         self, path: str | os.PathLike[str], tensors: SequenceOf[CacheTensor], *, key: Key = None
     ) -> Sequence:
         """Begins a sequence from a file that Sequence.save() wrote, and fills its blocks."""
-        records, _keep = _cache_tensors(tensors, True)
+        records, _keep = cache_tensors(tensors, True)
         made = ffi.new("quire_sequence *")
         self.call(
             lib.quire_sequence_restore,
-            _prefix_key(key),
+            prefix_key(key),
             records,
             len(tensors),
             c_text(os.fspath(path)),
@@ -260,7 +149,7 @@ class Cache:
             found = lib.quire_cache_copies(self.live(), count)
             if count[0]:
                 device = device or default_device()
-                records, _keep = _cache_tensors(tensors, True, device)
+                records, _keep = cache_tensors(tensors, True, device)
                 error = new_error()
                 handle = device.live()
                 check(
@@ -318,12 +207,12 @@ class Cache:
             for name in CacheStatistics.__dataclass_fields__
             if name != "states"
         }
-        return CacheStatistics(states=_pool(found.states), **numbers)
+        return CacheStatistics(states=pool_statistics(found.states), **numbers)
 
     def pool_statistics(self, group: int = 0) -> PoolStatistics:
         found = ffi.new("quire_pool_statistics *")
         self.call(lib.quire_cache_get_group, c_integer("group", group, unsigned=True), found)
-        return _pool(found)
+        return pool_statistics(found)
 
     def forget(self) -> None:
         """Forgets cached prefixes that no sequence holds."""
@@ -334,130 +223,3 @@ class Cache:
         """Walks all of the books: for tests and suspicions."""
         with self._lock:
             return bool(lib.quire_cache_check(self.live(), ffi.NULL))
-
-
-class Sequence:
-    """A sequence of a cache. After free(), every use of it is NotFound."""
-
-    def __init__(self, cache: Cache, number: int, matched: int) -> None:
-        self.cache = cache
-        self.number = int(number)
-        self.matched = int(matched)
-        """Tokens that were taken over and need no computing."""
-
-    def append(self, count: int) -> None:
-        """Makes room for `count` tokens more. OutOfMemory: wait, or free another sequence."""
-        self.cache.call(lib.quire_sequence_append, self.number, c_integer("count", count))
-
-    def reserve(self, count: int) -> None:
-        """Promises blocks for `count` tokens beyond the present length; 0 withdraws it."""
-        self.cache.call(lib.quire_sequence_reserve, self.number, c_integer("count", count))
-
-    def commit(self, tokens: Iterable[int] | Tensor | int) -> None:
-        """The first tokens of the last step have been computed, with these ids (or this many, whose
-        ids are not known: they are never found by others). The rest of the step is taken off."""
-        if isinstance(tokens, (int, np.integer)):
-            ids, count = ffi.NULL, c_integer("tokens", int(tokens))
-        else:
-            ids, kept = _tokens(tokens)
-            count = len(kept)
-        self.cache.call(lib.quire_sequence_commit, self.number, ids, count)
-
-    def truncate(self, length: int, *, copy: bool = False) -> None:
-        """Shortens it. copy: it may end inside a shared block, which the next append copies."""
-        flags = lib.QUIRE_TRUNCATE_COPY if copy else 0
-        self.cache.call(
-            lib.quire_sequence_truncate, self.number, c_integer("length", length), flags
-        )
-
-    def rollback_point(self, length: int) -> int:
-        """The largest length up to `length` that truncate(copy=True) can reach."""
-        point = ffi.new("int64_t *")
-        self.cache.call(
-            lib.quire_sequence_rollback_point, self.number, c_integer("length", length), point
-        )
-        return int(point[0])
-
-    def fork(self) -> Sequence:
-        """Another sequence with the same tokens, which shares all blocks."""
-        child = ffi.new("quire_sequence *")
-        self.cache.call(lib.quire_sequence_fork, self.number, child)
-        return Sequence(self.cache, child[0], 0)
-
-    def free(self) -> None:
-        """Ends it; its full blocks stay findable until they are needed."""
-        self.cache.call(lib.quire_sequence_free, self.number)
-
-    def save(self, path: str | os.PathLike[str], tensors: SequenceOf[CacheTensor]) -> None:
-        """Writes its tokens, rows and state to a file, whole or not at all."""
-        records, _keep = _cache_tensors(tensors, False)
-        self.cache.call(
-            lib.quire_sequence_save, self.number, records, len(tensors), c_text(os.fspath(path))
-        )
-
-    @property
-    def facts(self) -> SequenceFacts:
-        found = ffi.new("quire_sequence_facts *")
-        self.cache.call(lib.quire_sequence_get_facts, self.number, found)
-        return SequenceFacts(
-            found.length, found.committed, found.matched, found.findable, found.state
-        )
-
-    def __len__(self) -> int:
-        return int(self.facts.length)
-
-    def __bool__(self) -> bool:
-        return True
-
-    def chunk(self, limit: int) -> int:
-        """How many of `limit` tokens the next step should take, to end where a checkpoint is due."""
-        count = ffi.new("int64_t *")
-        self.cache.call(lib.quire_sequence_get_chunk, self.number, c_integer("limit", limit), count)
-        return int(count[0])
-
-    def blocks(self, group: int = 0) -> np.ndarray:
-        """Its block table, a copy; -1: slid out of the window."""
-        with self.cache._lock:
-            found, count = self._blocks(group)
-            return np.array(ffi.unpack(found, count) if count else [], np.int32)
-
-    def block_count(self, group: int = 0) -> int:
-        with self.cache._lock:
-            return self._blocks(group)[1]
-
-    def _blocks(self, group: int) -> tuple[Any, int]:
-        blocks, count = ffi.new("const int32_t **"), ffi.new("int64_t *")
-        number = c_integer("group", group, unsigned=True)
-        self.cache.call(lib.quire_sequence_get_blocks, self.number, number, blocks, count)
-        return blocks[0], int(count[0])
-
-    def __repr__(self) -> str:
-        return f"<quire.Sequence {self.number:#x}>"
-
-
-def _pool(found: Any) -> PoolStatistics:
-    return PoolStatistics(
-        **{name: int(getattr(found, name)) for name in PoolStatistics.__dataclass_fields__}
-    )
-
-
-def _cache_tensors(
-    tensors: SequenceOf[CacheTensor], writes: bool, device: Device | None = None
-) -> tuple[Any, list[Any]]:
-    """Without a device they are read and written by the host."""
-    device = device or default_device()
-    records = ffi.new("quire_cache_tensor[]", max(len(tensors), 1))
-    keep: list[Any] = [records]
-    for record, tensor in zip(records, tensors, strict=False):
-        name = c_text(tensor.name)
-        keep.append(name)
-        record.name = name
-        viewed, kept = _tensor.view(tensor.name or "tensor", tensor.tensor, writes, device)
-        keep.append(kept)
-        record.tensor = viewed[0]
-        for member in ("group", "block_axis", "row_axis"):
-            value = c_integer(member, getattr(tensor, member))
-            if not -(2**31) <= value < 2**31:
-                raise BadRequest(f"{member}: {value} is out of range")
-            setattr(record, member, value)
-    return records, keep
