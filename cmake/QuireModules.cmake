@@ -1,12 +1,14 @@
 # How the library's modules and their unit tests are declared.
 
-# Flags of everything that is compiled. Products are never contracted or reassociated: the bits of
-# every result are part of the contract.
+# Flags of everything that is compiled. Products are never contracted or reassociated, and floats are
+# not computed in double (gcc's choice for s390x in standard C): the bits of every result are part of
+# the contract.
 add_library(quire_flags INTERFACE)
 target_compile_features(quire_flags INTERFACE c_std_11)
 target_compile_options(quire_flags INTERFACE
   $<$<C_COMPILER_ID:GNU,Clang,AppleClang>:-Wall -Wextra -Wpedantic -Wconversion -Wshadow
     -Wstrict-prototypes -Wvla -Werror -ffp-contract=off -fno-math-errno>
+  $<$<C_COMPILER_ID:GNU>:-fexcess-precision=fast>
   $<$<NOT:$<CONFIG:Debug>>:${QUIRE_HARDENING_FLAGS}>)
 target_include_directories(quire_flags INTERFACE ${PROJECT_SOURCE_DIR}/include)
 

@@ -6,10 +6,13 @@
 #ifndef QUIRE_KERNELS_NUMERIC_H
 #define QUIRE_KERNELS_NUMERIC_H
 
+#include <float.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "quire/tensor.h"
+
+_Static_assert(FLT_EVAL_METHOD == 0, "a float must be computed as a float: see docs/numerics.md");
 
 /* NU-1: exact widening, one rounding to nearest even. NaN stays NaN. */
 float quire_f16_to_f32(uint16_t bits);
