@@ -134,10 +134,10 @@ static int32_t parse_has(quire_parser *parser, size_t begin, int32_t code_begin)
 /* In a template the functions of the device may be called by their longer name. */
 static const quire_function_info *find_function(const quire_parser *parser,
                                                 const quire_path *path) {
-  static const char outer[] = "env.";
-  size_t skipped = sizeof outer - 1;
-  if (parser->surround != NULL && path->length > skipped &&
-      memcmp(path->text, "env.device.", sizeof "env.device." - 1) == 0) {
+  static const char longer[] = "env.device.";
+  const size_t skipped = sizeof "env." - 1;
+  if (parser->surround != NULL && path->length >= sizeof longer - 1 &&
+      memcmp(path->text, longer, sizeof longer - 1) == 0) {
     return quire_function_find(path->text + skipped, path->length - skipped);
   }
   const quire_function_info *info = quire_function_find(path->text, path->length);
