@@ -15,7 +15,7 @@ build=${QUIRE_FUZZ_BUILD:-build/fuzz}
 corpus=build/fuzz/corpus/$target findings=build/fuzz/findings log=build/fuzz/$target.log
 mkdir -p "$corpus" "$findings"
 
-arguments=(-rss_limit_mb=4096 -max_len=65536 -timeout=60 -print_final_stats=1
+arguments=(-rss_limit_mb=4096 -max_len=65536 -timeout=600 -report_slow_units=600 -print_final_stats=1
   -artifact_prefix="$findings/$target-" "$@" "$corpus")
 arguments+=("fuzz/corpus/$target")
 words=()
@@ -41,7 +41,8 @@ processor_seconds() {
   used=$(((fields[11] + fields[12]) / ticks))
 }
 
-# The clock does not count: other programs may hold the processor. SIGUSR1 ends libFuzzer in order.
+# The clock does not count (an input may take ten minutes of it), since other programs may hold the
+# processor. SIGUSR1 ends libFuzzer in order.
 status=0 used=0
 "$build/fuzz/$target" "${arguments[@]}" >"$log" 2>&1 &
 pid=$!
