@@ -89,7 +89,7 @@ static uint64_t look(void) {
     fault_must(quire_buffer_read(world.own_device != NULL ? world.own_device : world.device,
                                  world.buffers[i].buffer, 0, bytes, world.buffers[i].bytes, &error),
                &error);
-    hash = fault_hash(hash, bytes, world.buffers[i].bytes);
+    hash = fault_hash(hash, bytes, (size_t)world.buffers[i].bytes);
   }
   return fault_hash(hash, &world.seen, sizeof world.seen);
 }

@@ -51,7 +51,7 @@ static void test_no_tokens(void **state) {
 /* LA-E3, LA-E7: no sequences, no value columns. */
 static void test_empty_calls(void **state) {
   (void)state;
-  float output[1], present[1];
+  float output[1], present[1] = {0};
   la_call call = scalar_call(LA_GATED_DELTA, 1, output, present);
   call.batch = 0;
   run(call);
@@ -83,7 +83,7 @@ static void test_scale_and_decay(void **state) {
   (void)state;
   const float minus_infinity[] = {-INFINITY}, large[] = {88}, overflow[] = {100}, past[] = {2};
   const float infinite[] = {INFINITY}, four[] = {1, 1, 1, 1};
-  float output[1], present[4];
+  float output[1], present[4] = {0};
   la_call call = scalar_call(LA_GATED, 1, output, present);
   call.past = past;
   call.decay = minus_infinity;
@@ -123,7 +123,7 @@ static void test_scale_and_decay(void **state) {
 static void test_beta_and_key(void **state) {
   (void)state;
   const float zero[] = {0}, half[] = {-0.693147181f}, past[] = {2}, value[] = {5};
-  float output[1], present[1];
+  float output[1], present[1] = {0};
   la_call call = scalar_call(LA_GATED_DELTA, 1, output, present);
   call.past = past;
   call.decay = half;
@@ -143,7 +143,7 @@ static void test_beta_and_key(void **state) {
 static void test_f16_state_overflow(void **state) {
   (void)state;
   const float value[] = {60000, 5536, -65536};
-  float output[3], present[3];
+  float output[3], present[3] = {0};
   la_call call = scalar_call(LA_LINEAR, 3, output, present);
   call.state_type = QUIRE_FLOAT16;
   call.value = value;
@@ -178,7 +178,7 @@ static void test_chain_order(void **state) {
   const float all_ones[17] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
   const float past[17] = {1e8f, 1, [16] = -1e8f};
   for (int v_major = 0; v_major < 2; v_major++) {
-    float output[1], present[17];
+    float output[1], present[17] = {0};
     la_call call = {.rule = LA_LINEAR,
                     .tokens = 1,
                     .dk = 17,

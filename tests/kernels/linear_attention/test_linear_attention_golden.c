@@ -80,7 +80,7 @@ static void test_rules(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof golden / sizeof golden[0]; i++) {
     const struct golden *g = &golden[i];
-    float output[2], present[2];
+    float output[2], present[2] = {0};
     la_call call = golden_call(g->rule, golden_decay(g), g->decay_width == 2 ? 2 : 1);
     call.output = output;
     call.present = present;
@@ -100,7 +100,7 @@ static void test_windows(void **state) {
     const struct golden *g = &golden[i];
     for (int64_t window = 1; window <= 3; window++) {
       double want[6] = {0, 0, g->first[0], g->first[1], g->second[0], g->second[1]};
-      float output[2], present[6], windowed_past[6];
+      float output[2], present[6] = {0}, windowed_past[6];
       for (int64_t slot = 0; slot < window; slot++) {
         bool last = slot == window - 1;
         windowed_past[2 * slot] = last ? past[0] : NAN;
@@ -122,7 +122,7 @@ static void test_heads(void **state) {
   (void)state;
   const float q[] = {1, 10, 100, 1000}, inverse_k[] = {2, 3}, shared_k[] = {2};
   const float inverse_v[] = {1, 2, 3, 4}, shared_v[] = {1, 3};
-  float output[4], present[4];
+  float output[4], present[4] = {0};
   la_call g9 = {.rule = LA_LINEAR,
                 .tokens = 1,
                 .dk = 1,
@@ -163,7 +163,7 @@ static void test_varlen_and_pool(void **state) {
   (void)state;
   const int32_t cu_seqlens[] = {0, 1, 2}, reads[] = {0, -1}, writes[] = {2, 1};
   const float both[] = {4, 8, 4, 8};
-  float output[2], present[4];
+  float output[2], present[4] = {0};
   float pool[] = {4, 8, -7, -7, -9, -9};
   la_call call = golden_call(LA_LINEAR, NULL, 1);
   call.cu_seqlens = cu_seqlens;
@@ -192,7 +192,7 @@ static void test_gates(void **state) {
   } rows[] = {{{2, 3}, {1, 1.75}}, {{4, 5}, {2, 3}}, {{2, 4}, {1, 2.25}}};
   const float ones[] = {1, 1}, zeros[] = {0, 0};
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    float output[2], present[1];
+    float output[2], present[1] = {0};
     la_call call = {.rule = LA_GATED_DELTA,
                     .tokens = 2,
                     .dk = 1,
@@ -223,7 +223,7 @@ static void test_gate_functions(void **state) {
     double g;
   } gates[] = {{1, 0.5f, -0.25f, -1.874383410}, {-2, -1, 0.5f, -0.074095804}};
   const float zero[] = {0}, one[] = {1}, half[] = {0.5f};
-  float output[1], present[1];
+  float output[1], present[1] = {0};
   for (size_t i = 0; i < 2; i++) {
     la_call call = {.rule = LA_GATED,
                     .tokens = 1,
