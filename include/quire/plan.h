@@ -173,8 +173,9 @@ QUIRE_API quire_status quire_plan_prepare(quire_plan *plan, const quire_tensor *
  * Computes. Without QUIRE_RUN_PREPARED it prepares first. Either all checks pass, or nothing is
  * written. The output side of an in-place tensor may be left empty (data NULL: in place), equal to
  * its input (in place) or a disjoint buffer (copied first). options may be NULL.
- * Statuses: as quire_plan_prepare(), DEVICE, UNSUPPORTED (WebGPU: a buffer that a pass reads and
- * writes under two names).
+ * Statuses: as quire_plan_prepare(), DEVICE (if the device failed after the submit, what the call
+ * writes is unspecified; the encoder of a call that failed so must not be submitted), UNSUPPORTED
+ * (WebGPU: a buffer that a pass reads and writes under two names).
  */
 QUIRE_API quire_status quire_plan_run(quire_plan *plan, const quire_tensor *tensors,
                                       size_t tensor_count, quire_workspace *workspace,

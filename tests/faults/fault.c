@@ -23,7 +23,7 @@ typedef struct fault_stack {
 } fault_stack;
 
 static struct {
-  bool armed, once, fired, noting;
+  bool armed, paused, once, fired, noting;
   fault_kind kind;
   size_t at, calls, plain_calls;
   unsigned char is_new[MOST_CALLS];
@@ -123,6 +123,14 @@ size_t fault_disarm(void) {
   return plan.calls;
 }
 
+size_t fault_count(void) {
+  return plan.calls;
+}
+
+void fault_pause(bool paused) {
+  plan.paused = paused;
+}
+
 size_t fault_plain_count(void) {
   return plan.plain_calls;
 }
@@ -136,7 +144,7 @@ bool fault_is_new(size_t at) {
 }
 
 bool fault_point(fault_kind kind) {
-  if (!plan.armed || plan.kind != kind) {
+  if (!plan.armed || plan.paused || plan.kind != kind) {
     return false;
   }
   const size_t call = ++plan.calls;

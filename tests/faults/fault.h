@@ -17,13 +17,17 @@
 
 #include "quire/quire.h"
 
-typedef enum fault_kind { FAULT_MEMORY, FAULT_SYSTEM } fault_kind;
+typedef enum fault_kind { FAULT_MEMORY, FAULT_SYSTEM, FAULT_WEBGPU } fault_kind;
 
 /* From now on calls of this kind are counted; number `at` fails (0: none), and all after it unless
    `once`. With at = 0 it is noted which calls come from a place not seen before. */
 void fault_arm(fault_kind kind, size_t at, bool once);
 /* Nothing fails any more. Returns how many calls were counted. */
 size_t fault_disarm(void);
+/* How many so far. */
+size_t fault_count(void);
+/* While paused nothing is counted and nothing fails. */
+void fault_pause(bool paused);
 /* Whether something has failed since fault_arm(). */
 bool fault_fired(void);
 /* With QUIRE_FAULT_TRACE set: where the last failure was, for addr2line. */

@@ -18,18 +18,6 @@ enum { MOST_EVERY = 0, SAMPLES = 1 };
 enum { MOST_EVERY = 150, SAMPLES = 40 };
 #endif
 
-static fault_scenarios lint_scenarios;
-static const fault_scenarios *const tables[] = {
-    &lint_scenarios,          &fault_explain_scenarios, &fault_operator_scenarios,
-    &fault_plan_scenarios,    &fault_device_scenarios,  &fault_manifest_scenarios,
-#ifdef QUIRE_WITH_SERVING
-    &fault_serving_scenarios,
-#endif
-};
-
-/* The first of them are the same for every device. */
-enum { DEVICELESS = 3 };
-
 static fault_world world;
 
 /* What one scenario showed with nothing failing. */
@@ -50,55 +38,11 @@ static struct {
 
 /* ---- one call ---- */
 
-static void make(const fault_scenario *scenario) {
-  world.scenario = scenario;
-  world.seen = 0;
-  world.look = NULL;
-  if (scenario->make != NULL) {
-    scenario->make(&world);
-  }
-}
-
-static void drop(const fault_scenario *scenario) {
-  if (scenario->drop != NULL) {
-    scenario->drop(&world);
-  }
-  quire_plan_release(world.plan);
-  quire_workspace_release(world.workspace);
-  quire_operator_release(world.op);
-  while (world.buffer_count > 0) {
-    quire_buffer_destroy(world.own_device != NULL ? world.own_device : world.device,
-                         world.buffers[--world.buffer_count].buffer);
-  }
-  quire_device_release(world.own_device);
-  quire_context_release(world.own_context);
-  world.plan = NULL;
-  world.workspace = NULL;
-  world.op = NULL;
-  world.own_device = NULL;
-  world.own_context = NULL;
-  world.tensor_count = 0;
-}
-
-static uint64_t look(void) {
-  static unsigned char bytes[1 << 20];
-  quire_error error;
-  uint64_t hash = world.look != NULL ? world.look(&world) : 0;
-  for (size_t i = 0; i < world.buffer_count; i++) {
-    assert_true(world.buffers[i].bytes <= sizeof bytes);
-    fault_must(quire_buffer_read(world.own_device != NULL ? world.own_device : world.device,
-                                 world.buffers[i].buffer, 0, bytes, world.buffers[i].bytes, &error),
-               &error);
-    hash = fault_hash(hash, bytes, (size_t)world.buffers[i].bytes);
-  }
-  return fault_hash(hash, &world.seen, sizeof world.seen);
-}
-
 static reference measure(const fault_scenario *scenario, fault_kind kind) {
   reference want = {.status = scenario->expected};
   quire_error error = {QUIRE_OK, "", "", ""};
-  make(scenario);
-  want.before = look();
+  fault_make(&world, scenario);
+  want.before = fault_look(&world);
   fault_arm(kind, 0, true);
   const quire_status status = scenario->call(&world, &error);
   want.calls = fault_disarm();
@@ -107,8 +51,8 @@ static reference measure(const fault_scenario *scenario, fault_kind kind) {
   } else if (status != scenario->expected) {
     fail_msg("%s: %s: %s", scenario->name, quire_status_name(status), error.message);
   }
-  want.after = look();
-  drop(scenario);
+  want.after = fault_look(&world);
+  fault_drop(&world, scenario);
   return want;
 }
 
@@ -127,7 +71,7 @@ static void check_failure(const fault_scenario *scenario, fault_kind kind, quire
   if (scenario->partial) {
     world.seen = 0;
   }
-  if (look() != want->before) {
+  if (fault_look(&world) != want->before) {
     fail_msg("call %zu%s: something has changed; %s: %s", PLACE, quire_status_name(status),
              error->message);
   }
@@ -144,7 +88,7 @@ static bool fail_at(const fault_scenario *scenario, fault_kind kind, size_t at, 
                     const reference *want) {
   quire_error error = {QUIRE_OK, "", "", ""};
   const size_t live = fault_live();
-  make(scenario);
+  fault_make(&world, scenario);
   fault_arm(kind, at, once);
   const quire_status status = scenario->call(&world, &error);
   (void)fault_disarm();
@@ -154,10 +98,10 @@ static bool fail_at(const fault_scenario *scenario, fault_kind kind, size_t at, 
   if (status != want->status) {
     check_failure(scenario, kind, status, &error, want);
   }
-  if (look() != want->after) {
+  if (fault_look(&world) != want->after) {
     fail_msg("call %zu%s: the result is another one", PLACE);
   }
-  drop(scenario);
+  fault_drop(&world, scenario);
   if (status == want->status && getenv("QUIRE_FAULT_TRACE") != NULL) {
     fault_print_failure();
   }
@@ -185,7 +129,8 @@ static void sweep(const fault_scenario *scenario, fault_kind kind) {
   if (!expected) {
     fail_msg("%zu calls were counted", want.calls);
   }
-  if (!scenario->plain && fault_plain_count() > 0) {
+  const bool is_plain = scenario->plain || (scenario->plain_on_webgpu && !is_cpu);
+  if (!is_plain && fault_plain_count() > 0) {
     fail_msg("%zu allocations go around the caller's allocator", fault_plain_count());
   }
   static bool chosen[1 << 17];
@@ -261,9 +206,9 @@ static int close_world(void **state) {
 }
 
 static void list_functions(void) {
-  for (size_t t = 0; t < sizeof tables / sizeof *tables; t++) {
-    for (size_t i = 0; i < tables[t]->count; i++) {
-      (void)printf("%s ", tables[t]->items[i].functions);
+  for (size_t t = 0; t < fault_list_count(); t++) {
+    for (size_t i = 0; i < fault_list(t)->count; i++) {
+      (void)printf("%s ", fault_list(t)->items[i].functions);
     }
   }
   (void)printf("\n");
@@ -292,16 +237,16 @@ int main(int argc, char **argv) {
   }
   world.device_name = argc > 1 ? argv[1] : "cpu";
   fault_hook_jansson();
-  lint_scenarios = fault_lint_scenarios();
   if (!has_device()) {
     (void)printf("skipped: there is no device of this kind\n");
     return 77;
   }
   const char *only = getenv("QUIRE_FAULT_SCENARIO");
   const bool is_cpu = strcmp(world.device_name, "cpu") == 0;
-  for (size_t t = is_cpu ? 0 : DEVICELESS; t < sizeof tables / sizeof *tables; t++) {
-    for (size_t i = 0; i < tables[t]->count; i++) {
-      const fault_scenario *scenario = &tables[t]->items[i];
+  for (size_t t = is_cpu ? 0 : FAULT_DEVICELESS; t < fault_list_count(); t++) {
+    const fault_scenarios *table = fault_list(t);
+    for (size_t i = 0; i < table->count; i++) {
+      const fault_scenario *scenario = &table->items[i];
       if (only == NULL || strstr(scenario->name, only) != NULL) {
         assert_true(count < MOST_SCENARIOS);
         tests[count++] = (struct CMUnitTest){scenario->name, run_scenario, NULL, NULL,

@@ -24,9 +24,12 @@ typedef struct fault_scenario {
   bool silent;     /* takes no memory at all */
   bool silent_on_cpu;
   bool needs_webgpu;
-  bool plain;   /* memory is the C library's, not the caller's */
-  bool partial; /* what was handed to a callback before a failure stays handed over */
-  bool system;  /* fails by the system too: files, threads */
+  bool plain;           /* memory is the C library's, not the caller's */
+  bool plain_on_webgpu; /* some of it: what callbacks write to outlives the caller's allocator */
+  bool partial;         /* what was handed to a callback before a failure stays handed over */
+  bool system;          /* fails by the system too: files, threads */
+  bool foreign; /* the device is the caller's, who alone is told of its loss, and by wgpu-native of
+                   internal errors */
   bool rereads; /* sets the world's flag of this name while the system fails */
 } fault_scenario;
 
@@ -77,6 +80,15 @@ typedef struct fault_world {
   uint64_t seen; /* of all that callbacks were given, and of numbers by fault_show() */
   uint64_t (*look)(const struct fault_world *world); /* what else can be seen; NULL: nothing */
 } fault_world;
+
+/* All of them; the first FAULT_DEVICELESS tables are the same for every device. */
+enum { FAULT_DEVICELESS = 3 };
+size_t fault_list_count(void);
+const fault_scenarios *fault_list(size_t number);
+/* What must be there before the call, what is left of it, and a hash of all that can be seen. */
+void fault_make(fault_world *world, const fault_scenario *scenario);
+void fault_drop(fault_world *world, const fault_scenario *scenario);
+uint64_t fault_look(fault_world *world);
 
 /* Stops the test, with the message, unless status is QUIRE_OK. */
 void fault_must(quire_status status, const quire_error *error);

@@ -80,12 +80,13 @@ static quire_status transfer(fault_world *world, quire_error *error) {
                                                 sizeof back, error);
 }
 
-/* Words within one buffer, and bytes that are none. */
+/* Bytes that are no words, words within one buffer, and between two. */
 static quire_status copy(fault_world *world, quire_error *error) {
   void *one = world->buffers[0].buffer;
   void *two = world->buffers[1].buffer;
-  const quire_buffer_copy_range ranges[] = {{one, 3, two, 9, 5}, {one, 0, one, 64, 32}};
-  return quire_buffer_copy(world->device, ranges, 2, error);
+  const quire_buffer_copy_range ranges[] = {
+      {one, 3, two, 9, 5}, {one, 0, one, 64, 32}, {one, 16, two, 32, 8}};
+  return quire_buffer_copy(world->device, ranges, sizeof ranges / sizeof *ranges, error);
 }
 
 /* ---- WebGPU ---- */
@@ -156,11 +157,13 @@ static const fault_scenario items[] = {
      .functions = "quire_device_open quire_device_options_init quire_device_options_init_sized "
                   "quire_device_release",
      .call = open_device,
+     .plain_on_webgpu = true,
      .survived = LIBRARIES_TRIED,
      .system = true},
     {.name = "device with tuned values",
      .functions = "quire_device_open",
      .call = open_tuned,
+     .plain_on_webgpu = true,
      .survived = LIBRARIES_TRIED},
     {.name = "device with the C library's memory",
      .functions = "quire_device_open",
@@ -188,12 +191,14 @@ static const fault_scenario items[] = {
     {.name = "WebGPU device",
      .functions = "quire_webgpu_device_open quire_webgpu_options_init",
      .call = open_webgpu,
+     .plain_on_webgpu = true,
      .survived = LIBRARIES_TRIED,
      .needs_webgpu = true},
     {.name = "adapters",
      .functions = "quire_webgpu_list_adapters",
      .call = list_adapters,
      .needs_webgpu = true,
+     .partial = true,
      .plain = true,
      .survived = LIBRARIES_TRIED},
     {.name = "adapters without a library",

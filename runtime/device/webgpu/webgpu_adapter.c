@@ -1,5 +1,6 @@
 /* Adapters: finding them, listing them, choosing one. */
 #include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "error.h"
@@ -11,6 +12,7 @@ typedef struct adapter_list {
   WGPUAdapter items[MOST_ADAPTERS];
   WGPUAdapterInfo infos[MOST_ADAPTERS];
   size_t count;
+  char reason[QUIRE_WEBGPU_TEXT]; /* why a request brought none; "" if unknown */
 } adapter_list;
 
 const char *quire_webgpu_type_name(WGPUAdapterType type) {
@@ -47,22 +49,10 @@ const char *quire_webgpu_backend_name(WGPUBackendType type) {
 
 /* ---- finding ---- */
 
-typedef struct request_result {
-  bool done;
-  WGPUAdapter adapter;
-} request_result;
-
-static void on_adapter(WGPURequestAdapterStatus status, WGPUAdapter adapter, WGPUStringView message,
-                       void *user, void *unused) {
-  (void)message;
-  (void)unused;
-  request_result *result = user;
-  result->adapter = status == WGPURequestAdapterStatus_Success ? adapter : NULL;
-  result->done = true;
-}
-
-static WGPUAdapter request(const quire_webgpu_procs *procs, WGPUInstance instance,
-                           WGPUPowerPreference preference, bool fallback) {
+/* *adapter is NULL if there is none; list->reason then says why, as far as the library does. */
+static quire_status request(const quire_webgpu_procs *procs, WGPUInstance instance,
+                            WGPUPowerPreference preference, bool fallback, adapter_list *list,
+                            WGPUAdapter *adapter, quire_error *error) {
   WGPURequestAdapterOptions options;
   memset(&options, 0, sizeof options);
   options.featureLevel = WGPUFeatureLevel_Core;
@@ -72,14 +62,27 @@ static WGPUAdapter request(const quire_webgpu_procs *procs, WGPUInstance instanc
   /* Otherwise OpenGL may come instead, which has neither f16 nor subgroups. */
   options.backendType = WGPUBackendType_Vulkan;
 #endif
-  request_result result = {false, NULL};
-  const WGPURequestAdapterCallbackInfo info = {NULL, WGPUCallbackMode_AllowSpontaneous, on_adapter,
-                                               &result, NULL};
-  (void)procs->InstanceRequestAdapter(instance, &options, info);
-  for (int rounds = 0; !result.done && rounds < 1000000; rounds++) {
-    procs->InstanceProcessEvents(instance);
+  *adapter = NULL;
+  quire_webgpu_answer *answer = quire_webgpu_answer_create(procs, NULL);
+  if (answer == NULL) {
+    return quire_fail_memory(error);
   }
-  return result.adapter;
+  quire_webgpu_answer_ask(answer);
+  const WGPURequestAdapterCallbackInfo info = {NULL, WGPUCallbackMode_AllowSpontaneous,
+                                               quire_webgpu_on_adapter, answer, NULL};
+  (void)procs->InstanceRequestAdapter(instance, &options, info);
+  if (!quire_webgpu_answer_wait(answer, procs, instance, NULL, NULL) &&
+      quire_webgpu_answer_abandon(answer)) {
+    (void)snprintf(list->reason, sizeof list->reason, "it never answered");
+    return QUIRE_OK;
+  }
+  *adapter = answer->adapter;
+  if (*adapter == NULL) {
+    (void)snprintf(list->reason, sizeof list->reason, "%.*s", QUIRE_WEBGPU_TEXT - 1,
+                   answer->message);
+  }
+  quire_webgpu_answer_destroy(answer);
+  return QUIRE_OK;
 }
 
 static bool same_text(WGPUStringView a, WGPUStringView b) {
@@ -149,33 +152,57 @@ static void sort(adapter_list *list) {
   }
 }
 
-static void find_all(const quire_webgpu_procs *procs, WGPUInstance instance, adapter_list *list) {
-  list->count = 0;
-  if (quire_webgpu_is_native(procs) && procs->InstanceEnumerateAdapters != NULL) {
-    enum { VULKAN_METAL_D3D12_BROWSER = 1 | 4 | 8 | 32 };
-    const quire_webgpu_enumerate_options options = {NULL, VULKAN_METAL_D3D12_BROWSER};
-    WGPUAdapter found[MOST_ADAPTERS];
-    size_t count = procs->InstanceEnumerateAdapters(instance, &options, NULL);
-    if (count > 0 && count <= MOST_ADAPTERS) {
-      count = procs->InstanceEnumerateAdapters(instance, &options, found);
-      for (size_t i = 0; i < count; i++) {
-        add(procs, list, found[i], false);
-      }
-      sort(list);
-      return;
-    }
-  }
-  add(procs, list, request(procs, instance, WGPUPowerPreference_HighPerformance, false), true);
-  add(procs, list, request(procs, instance, WGPUPowerPreference_LowPower, false), true);
-  add(procs, list, request(procs, instance, WGPUPowerPreference_Undefined, true), true);
-  sort(list);
-}
-
 static void release_all(const quire_webgpu_procs *procs, adapter_list *list) {
   for (size_t i = 0; i < list->count; i++) {
     procs->AdapterInfoFreeMembers(list->infos[i]);
     procs->AdapterRelease(list->items[i]);
   }
+  list->count = 0;
+}
+
+/* What wgpu-native lists. False: nothing of use, or more than fits. */
+static bool enumerate(const quire_webgpu_procs *procs, WGPUInstance instance, adapter_list *list) {
+  enum { VULKAN_METAL_D3D12_BROWSER = 1 | 4 | 8 | 32 };
+  const quire_webgpu_enumerate_options options = {NULL, VULKAN_METAL_D3D12_BROWSER};
+  WGPUAdapter found[MOST_ADAPTERS];
+  if (!quire_webgpu_is_native(procs) || procs->InstanceEnumerateAdapters == NULL) {
+    return false;
+  }
+  const size_t count = procs->InstanceEnumerateAdapters(instance, &options, NULL);
+  if (count == 0 || count > MOST_ADAPTERS) {
+    return false;
+  }
+  const size_t filled = procs->InstanceEnumerateAdapters(instance, &options, found);
+  for (size_t i = 0; i < filled && i < count; i++) {
+    add(procs, list, found[i], false);
+  }
+  return list->count > 0;
+}
+
+/* On failure the list is empty. */
+static quire_status find_all(const quire_webgpu_procs *procs, WGPUInstance instance,
+                             adapter_list *list, quire_error *error) {
+  static const struct {
+    WGPUPowerPreference preference;
+    bool fallback;
+  } requests[] = {{WGPUPowerPreference_HighPerformance, false},
+                  {WGPUPowerPreference_LowPower, false},
+                  {WGPUPowerPreference_Undefined, true}};
+  list->count = 0;
+  list->reason[0] = '\0';
+  const bool is_complete = enumerate(procs, instance, list);
+  for (size_t i = 0; i < sizeof requests / sizeof *requests && !is_complete; i++) {
+    WGPUAdapter adapter = NULL;
+    const quire_status status = request(procs, instance, requests[i].preference,
+                                        requests[i].fallback, list, &adapter, error);
+    if (status != QUIRE_OK) {
+      release_all(procs, list);
+      return status;
+    }
+    add(procs, list, adapter, true);
+  }
+  sort(list);
+  return QUIRE_OK;
 }
 
 /* ---- choosing ---- */
@@ -211,8 +238,10 @@ static bool matches(const WGPUAdapterInfo *info, const char *name) {
 static quire_status no_adapter(const adapter_list *list, const quire_webgpu_options *options,
                                quire_error *error) {
   if (list->count == 0) {
-    return quire_fail(error, QUIRE_NOT_FOUND, NULL, "webgpu",
-                      "the library works, but offers no adapter (is a graphics driver installed?)");
+    return quire_fail(
+        error, QUIRE_NOT_FOUND, NULL, "webgpu",
+        "the library works, but offers no adapter (is a graphics driver installed?)%s%s",
+        list->reason[0] == '\0' ? "" : ": ", list->reason);
   }
   char first[QUIRE_WEBGPU_TEXT];
   quire_webgpu_copy_text(first, sizeof first, list->infos[0].device);
@@ -226,8 +255,8 @@ quire_status quire_webgpu_choose_adapter(const quire_webgpu_options *options,
                                          const quire_webgpu_procs *procs, WGPUInstance instance,
                                          WGPUAdapter *adapter, quire_error *error) {
   adapter_list list;
-  find_all(procs, instance, &list);
   *adapter = NULL;
+  QUIRE_TRY(find_all(procs, instance, &list, error));
   int32_t left = options->adapter_index < 0 ? 0 : options->adapter_index;
   for (size_t i = 0; i < list.count; i++) {
     if (matches(&list.infos[i], options->adapter_name) && left-- == 0) {
@@ -279,8 +308,8 @@ quire_status quire_webgpu_list_adapters(const quire_webgpu_options *options,
     return quire_fail(error, QUIRE_DEVICE, NULL, "webgpu", "no instance can be made");
   }
   adapter_list list;
-  find_all(&procs, instance, &list);
-  for (size_t i = 0; i < list.count; i++) {
+  const quire_status status = find_all(&procs, instance, &list, error);
+  for (size_t i = 0; status == QUIRE_OK && i < list.count; i++) {
     char name[QUIRE_WEBGPU_TEXT];
     char driver[QUIRE_WEBGPU_TEXT];
     quire_webgpu_copy_text(name, sizeof name, list.infos[i].device);
@@ -292,5 +321,5 @@ quire_status quire_webgpu_list_adapters(const quire_webgpu_options *options,
   }
   release_all(&procs, &list);
   procs.InstanceRelease(instance);
-  return QUIRE_OK;
+  return status;
 }

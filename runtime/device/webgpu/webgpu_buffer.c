@@ -79,20 +79,6 @@ quire_status quire_webgpu_make_uniform(quire_webgpu *gpu, const void *data, uint
 
 /* ---- reading ---- */
 
-typedef struct map_result {
-  bool done;
-  WGPUMapAsyncStatus status;
-  char message[QUIRE_MESSAGE_SIZE];
-} map_result;
-
-static void on_map(WGPUMapAsyncStatus status, WGPUStringView message, void *user, void *unused) {
-  (void)unused;
-  map_result *result = user;
-  result->status = status;
-  quire_webgpu_copy_text(result->message, sizeof result->message, message);
-  result->done = true;
-}
-
 static quire_status need_staging(quire_webgpu *gpu, uint64_t bytes, quire_error *error) {
   if (bytes <= gpu->staging_bytes) {
     return QUIRE_OK;
@@ -109,14 +95,15 @@ static quire_status need_staging(quire_webgpu *gpu, uint64_t bytes, quire_error 
 
 static quire_status map_staging(quire_webgpu *gpu, uint64_t skip, void *data, uint64_t bytes,
                                 uint64_t mapped, quire_error *error) {
-  map_result result = {false, WGPUMapAsyncStatus_Success, ""};
-  const WGPUBufferMapCallbackInfo info = {NULL, WGPUCallbackMode_AllowProcessEvents, on_map,
-                                          &result, NULL};
+  quire_webgpu_answer_ask(gpu->answer);
+  const WGPUBufferMapCallbackInfo info = {NULL, WGPUCallbackMode_AllowProcessEvents,
+                                          quire_webgpu_on_map, gpu->answer, NULL};
   (void)gpu->procs.BufferMapAsync(gpu->staging, WGPUMapMode_Read, 0, (size_t)mapped, info);
-  QUIRE_TRY(quire_webgpu_wait_for(gpu, &result.done, error));
-  if (result.status != WGPUMapAsyncStatus_Success) {
+  QUIRE_TRY(quire_webgpu_wait(gpu, error));
+  if (gpu->answer->status != WGPUMapAsyncStatus_Success) {
     QUIRE_TRY(quire_webgpu_check_lost(gpu, error));
-    return quire_fail(error, QUIRE_DEVICE, NULL, "staging", "cannot be mapped: %s", result.message);
+    return quire_fail(error, QUIRE_DEVICE, NULL, "staging", "cannot be mapped: %s",
+                      gpu->answer->message);
   }
   const unsigned char *from = gpu->procs.BufferGetConstMappedRange(gpu->staging, 0, (size_t)mapped);
   if (from != NULL) {
@@ -131,18 +118,12 @@ static quire_status map_staging(quire_webgpu *gpu, uint64_t skip, void *data, ui
 static quire_status submit_copy(quire_webgpu *gpu, WGPUBuffer source, uint64_t source_offset,
                                 WGPUBuffer destination, uint64_t destination_offset, uint64_t bytes,
                                 quire_error *error) {
-  const quire_webgpu_procs *p = &gpu->procs;
-  quire_webgpu_scope_begin(gpu);
-  WGPUCommandEncoder encoder = p->DeviceCreateCommandEncoder(gpu->device, NULL);
-  p->CommandEncoderCopyBufferToBuffer(encoder, source, source_offset, destination,
-                                      destination_offset, bytes);
-  WGPUCommandBuffer commands = p->CommandEncoderFinish(encoder, NULL);
-  quire_status status = quire_webgpu_scope_end(gpu, "buffer", error);
-  p->CommandEncoderRelease(encoder);
-  if (status != QUIRE_OK) {
-    p->CommandBufferRelease(commands);
-    return status;
-  }
+  WGPUCommandEncoder encoder = NULL;
+  WGPUCommandBuffer commands = NULL;
+  QUIRE_TRY(quire_webgpu_commands_begin(gpu, "buffer", &encoder, error));
+  gpu->procs.CommandEncoderCopyBufferToBuffer(encoder, source, source_offset, destination,
+                                              destination_offset, bytes);
+  QUIRE_TRY(quire_webgpu_commands_end(gpu, encoder, QUIRE_OK, "buffer", &commands, error));
   return quire_webgpu_submit(gpu, commands, false, error);
 }
 
@@ -176,9 +157,10 @@ static quire_status write_words(quire_webgpu *gpu, WGPUBuffer buffer, uint64_t o
     QUIRE_TRY(quire_webgpu_scope_end(gpu, "buffer", error));
     if (bytes > piece) {
       /* An empty submit makes the library give the piece's memory back. */
-      WGPUCommandEncoder encoder = gpu->procs.DeviceCreateCommandEncoder(gpu->device, NULL);
-      WGPUCommandBuffer commands = gpu->procs.CommandEncoderFinish(encoder, NULL);
-      gpu->procs.CommandEncoderRelease(encoder);
+      WGPUCommandEncoder encoder = NULL;
+      WGPUCommandBuffer commands = NULL;
+      QUIRE_TRY(quire_webgpu_commands_begin(gpu, "buffer", &encoder, error));
+      QUIRE_TRY(quire_webgpu_commands_end(gpu, encoder, QUIRE_OK, "buffer", &commands, error));
       QUIRE_TRY(quire_webgpu_submit(gpu, commands, true, error));
     }
     from += piece;
@@ -356,21 +338,15 @@ static void record_copy(quire_webgpu *gpu, const quire_buffer_copy_range *range,
 /* Copies of words, as many as follow each other, in one submit. *done counts them. */
 static quire_status copy_words(quire_webgpu *gpu, const quire_buffer_copy_range *ranges,
                                size_t count, WGPUBuffer between, size_t *done, quire_error *error) {
-  const quire_webgpu_procs *p = &gpu->procs;
-  quire_webgpu_scope_begin(gpu);
-  WGPUCommandEncoder encoder = p->DeviceCreateCommandEncoder(gpu->device, NULL);
+  WGPUCommandEncoder encoder = NULL;
+  WGPUCommandBuffer commands = NULL;
+  QUIRE_TRY(quire_webgpu_commands_begin(gpu, "buffer", &encoder, error));
   for (; *done < count && is_words(&ranges[*done]); ++*done) {
     if (ranges[*done].bytes > 0) {
       record_copy(gpu, &ranges[*done], between, encoder);
     }
   }
-  WGPUCommandBuffer commands = p->CommandEncoderFinish(encoder, NULL);
-  quire_status status = quire_webgpu_scope_end(gpu, "buffer", error);
-  p->CommandEncoderRelease(encoder);
-  if (status != QUIRE_OK) {
-    p->CommandBufferRelease(commands);
-    return status;
-  }
+  QUIRE_TRY(quire_webgpu_commands_end(gpu, encoder, QUIRE_OK, "buffer", &commands, error));
   return quire_webgpu_submit(gpu, commands, false, error);
 }
 

@@ -15,20 +15,24 @@ static const char probe_text[] =
     "  atomicMax(&sizes[1], 0xffffu - size);\n"
     "}\n";
 
-/* Records the probe, with `group` bound; NULL if a scope would catch an error. */
-static WGPUCommandBuffer record_probe(quire_webgpu *gpu, WGPUComputePipeline pipeline,
-                                      WGPUBindGroup group) {
+/* Records the probe, with `group` bound. */
+static quire_status record_probe(quire_webgpu *gpu, WGPUComputePipeline pipeline,
+                                 WGPUBindGroup group, WGPUCommandEncoder encoder,
+                                 quire_error *error) {
   const quire_webgpu_procs *p = &gpu->procs;
-  WGPUCommandEncoder encoder = p->DeviceCreateCommandEncoder(gpu->device, NULL);
+  if (group == NULL) {
+    return quire_webgpu_no_object("webgpu", "bind group", error);
+  }
   WGPUComputePassEncoder pass = p->CommandEncoderBeginComputePass(encoder, NULL);
+  if (pass == NULL) {
+    return quire_webgpu_no_object("webgpu", "compute pass", error);
+  }
   p->ComputePassEncoderSetPipeline(pass, pipeline);
   p->ComputePassEncoderSetBindGroup(pass, 0, group, 0, NULL);
   p->ComputePassEncoderDispatchWorkgroups(pass, 1, 1, 1);
   p->ComputePassEncoderEnd(pass);
   p->ComputePassEncoderRelease(pass);
-  WGPUCommandBuffer commands = p->CommandEncoderFinish(encoder, NULL);
-  p->CommandEncoderRelease(encoder);
-  return commands;
+  return QUIRE_OK;
 }
 
 static quire_status run_probe(quire_webgpu *gpu, const quire_webgpu_pipeline *pipeline,
@@ -43,15 +47,16 @@ static quire_status run_probe(quire_webgpu *gpu, const quire_webgpu_pipeline *pi
   descriptor.layout = pipeline->layout;
   descriptor.entryCount = 1;
   descriptor.entries = &entry;
-  quire_webgpu_scope_begin(gpu);
+  WGPUCommandEncoder encoder = NULL;
+  WGPUCommandBuffer commands = NULL;
+  QUIRE_TRY(quire_webgpu_commands_begin(gpu, "webgpu", &encoder, error));
   WGPUBindGroup group = p->DeviceCreateBindGroup(gpu->device, &descriptor);
-  WGPUCommandBuffer commands = record_probe(gpu, pipeline->pipeline, group);
-  quire_status status = quire_webgpu_scope_end(gpu, "webgpu", error);
-  p->BindGroupRelease(group);
-  if (status != QUIRE_OK) {
-    p->CommandBufferRelease(commands);
-    return status;
+  quire_status status = record_probe(gpu, pipeline->pipeline, group, encoder, error);
+  status = quire_webgpu_commands_end(gpu, encoder, status, "webgpu", &commands, error);
+  if (group != NULL) {
+    p->BindGroupRelease(group);
   }
+  QUIRE_TRY(status);
   return quire_webgpu_submit(gpu, commands, true, error);
 }
 
@@ -71,9 +76,13 @@ static quire_status probe_subgroup(quire_webgpu *gpu, uint32_t *least, uint32_t 
       gpu, sizeof found,
       WGPUBufferUsage_Storage | WGPUBufferUsage_CopySrc | WGPUBufferUsage_CopyDst, "webgpu", &sizes,
       error));
+  quire_webgpu_scope_begin(gpu);
   gpu->procs.QueueWriteBuffer(gpu->queue, sizes, 0, zeros, sizeof zeros);
-  quire_status status = quire_webgpu_pipeline_get(gpu, probe_text, sizeof probe_text - 1, &type, 1,
-                                                  "subgroup probe", &pipeline, error);
+  quire_status status = quire_webgpu_scope_end(gpu, "webgpu", error);
+  if (status == QUIRE_OK) {
+    status = quire_webgpu_pipeline_get(gpu, probe_text, sizeof probe_text - 1, &type, 1,
+                                       "subgroup probe", &pipeline, error);
+  }
   if (status == QUIRE_OK) {
     status = run_probe(gpu, &pipeline, sizes, error);
     quire_webgpu_pipeline_release(gpu, &pipeline);

@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "backend.h"
+#include "webgpu_answer.h"
 #include "webgpu_procs.h"
 
 enum {
@@ -32,7 +33,6 @@ typedef struct quire_webgpu {
   WGPUAdapter adapter; /* NULL: the caller gave a device without its adapter */
   WGPUDevice device;
   WGPUQueue queue;
-  bool owns_device; /* requested here: the callbacks below are ours */
   /*
    * Held by whoever touches the members above or below, WebGPU's functions included: not every
    * implementation allows several threads on one device. Functions of this backend say if they
@@ -40,9 +40,8 @@ typedef struct quire_webgpu {
    */
   pthread_mutex_t mutex;
 
-  atomic_bool lost;
-  char lost_message[QUIRE_WEBGPU_TEXT * 2]; /* written before `lost` is set */
-  char uncaptured[QUIRE_WEBGPU_TEXT * 2];   /* the first error that no scope caught; "" if none */
+  quire_webgpu_news *news;
+  quire_webgpu_answer *answer; /* NULL: one never came, and the device counts as lost */
 
   bool has_subgroups, has_timestamps;
   bool standard_subgroups; /* WGSL must say `enable subgroups;` */
@@ -79,8 +78,6 @@ static inline void quire_webgpu_unlock(quire_webgpu *gpu) {
 
 /* ---- errors (webgpu_errors.c); the mutex is held ---- */
 
-/* A text of WebGPU's on one line, cut to `size`. */
-void quire_webgpu_copy_text(char *out, size_t size, WGPUStringView text);
 /* DEVICE with the reason, if the device is lost. */
 quire_status quire_webgpu_check_lost(const quire_webgpu *gpu, quire_error *error);
 /* Errors until the next end are kept from the device's own callback. */
@@ -90,13 +87,18 @@ void quire_webgpu_scope_begin(quire_webgpu *gpu);
  * Whatever was made in between must then be released and not used.
  */
 quire_status quire_webgpu_scope_end(quire_webgpu *gpu, const char *subject, quire_error *error);
-/* Callbacks of a requested device; user: the quire_webgpu. */
-void quire_webgpu_on_lost(WGPUDevice const *device, WGPUDeviceLostReason reason,
-                          WGPUStringView message, void *user, void *unused);
-void quire_webgpu_on_error(WGPUDevice const *device, WGPUErrorType type, WGPUStringView message,
-                           void *user, void *unused);
-/* Lets callbacks run until *done. DEVICE if that never happens. */
-quire_status quire_webgpu_wait_for(quire_webgpu *gpu, const bool *done, quire_error *error);
+/* Waits for gpu->answer. DEVICE if it does not come: then the device counts as lost. */
+quire_status quire_webgpu_wait(quire_webgpu *gpu, quire_error *error);
+/* DEVICE: something is NULL that never should be. */
+quire_status quire_webgpu_no_object(const char *subject, const char *what, quire_error *error);
+/* An encoder of our own, in a scope. On failure there is neither. */
+quire_status quire_webgpu_commands_begin(quire_webgpu *gpu, const char *subject,
+                                         WGPUCommandEncoder *encoder, quire_error *error);
+/* Ends both; `recorded` tells if what came in between went well, and `error` why not. NULL unless
+   all is well. */
+quire_status quire_webgpu_commands_end(quire_webgpu *gpu, WGPUCommandEncoder encoder,
+                                       quire_status recorded, const char *subject,
+                                       WGPUCommandBuffer *commands, quire_error *error);
 /* Submits a command buffer, which it releases, and waits until it has run. */
 quire_status quire_webgpu_submit(quire_webgpu *gpu, WGPUCommandBuffer commands, bool wait,
                                  quire_error *error);

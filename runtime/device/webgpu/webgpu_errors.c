@@ -1,183 +1,163 @@
-/* Errors, loss and waiting: what becomes of the messages that WebGPU sends. */
+/* Errors and loss: what becomes of the messages that WebGPU sends. */
 #include <string.h>
-#include <time.h>
 
 #include "error.h"
 #include "webgpu_device.h"
 
-void quire_webgpu_copy_text(char *out, size_t size, WGPUStringView text) {
-  size_t length = 0;
-  if (text.data != NULL) {
-    length = text.length == WGPU_STRLEN ? strlen(text.data) : text.length;
-  }
-  size_t at = 0;
-  bool blank = true; /* none at the front */
-  for (size_t i = 0; i < length && at + 1 < size; i++) {
-    const unsigned char byte = (unsigned char)text.data[i];
-    const bool is_blank = byte <= ' ' || byte == 0x7f;
-    if (!is_blank || !blank) {
-      out[at++] = (char)(is_blank ? ' ' : byte);
-    }
-    blank = is_blank;
-  }
-  out[at > 0 && blank ? at - 1 : at] = '\0';
-}
-
 /* ---- loss ---- */
 
-void quire_webgpu_on_lost(WGPUDevice const *device, WGPUDeviceLostReason reason,
-                          WGPUStringView message, void *user, void *unused) {
-  (void)device;
-  (void)unused;
-  quire_webgpu *gpu = user;
-  /* What a released instance or a failed creation says comes when nobody asks any more. */
-  if (reason == WGPUDeviceLostReason_FailedCreation || atomic_load(&gpu->lost)) {
-    return;
-  }
-  quire_webgpu_copy_text(gpu->lost_message, sizeof gpu->lost_message, message);
-  atomic_store(&gpu->lost, true);
-}
-
-void quire_webgpu_on_error(WGPUDevice const *device, WGPUErrorType type, WGPUStringView message,
-                           void *user, void *unused) {
-  (void)device;
-  (void)type;
-  (void)unused;
-  quire_webgpu *gpu = user;
-  if (gpu->uncaptured[0] == '\0') {
-    quire_webgpu_copy_text(gpu->uncaptured, sizeof gpu->uncaptured, message);
-  }
-}
-
 quire_status quire_webgpu_check_lost(const quire_webgpu *gpu, quire_error *error) {
-  if (!atomic_load(&gpu->lost)) {
+  const bool is_told = atomic_load(&gpu->news->lost);
+  if (!is_told && gpu->answer != NULL) {
     return QUIRE_OK;
   }
+  const char *reason = is_told ? gpu->news->lost_message : "it never answered";
   return quire_fail(error, QUIRE_DEVICE, NULL, "webgpu", "the device is lost: %s",
-                    gpu->lost_message[0] == '\0' ? "no reason given" : gpu->lost_message);
+                    reason[0] == '\0' ? "no reason given" : reason);
+}
+
+quire_status quire_webgpu_wait(quire_webgpu *gpu, quire_error *error) {
+  if (!quire_webgpu_answer_wait(gpu->answer, &gpu->procs, gpu->instance, gpu->device,
+                                &gpu->news->lost) &&
+      quire_webgpu_answer_abandon(gpu->answer)) {
+    gpu->answer = NULL; /* nothing more is asked: of what was, nothing can be known */
+  }
+  if (gpu->answer != NULL) {
+    return QUIRE_OK;
+  }
+  (void)quire_webgpu_check_lost(gpu, error);
+  return QUIRE_DEVICE;
 }
 
 /* ---- error scopes ---- */
 
-typedef struct scope_result {
-  bool done;
-  WGPUPopErrorScopeStatus status;
-  WGPUErrorType type;
-  char message[QUIRE_MESSAGE_SIZE];
-} scope_result;
+/* Innermost last. wgpu-native aborts on the first: quire_webgpu_on_error() is told instead. */
+static const WGPUErrorFilter filters[] = {WGPUErrorFilter_Internal, WGPUErrorFilter_OutOfMemory,
+                                          WGPUErrorFilter_Validation};
+enum { FILTERS = sizeof filters / sizeof *filters };
 
-static void on_scope(WGPUPopErrorScopeStatus status, WGPUErrorType type, WGPUStringView message,
-                     void *user, void *unused) {
-  (void)unused;
-  scope_result *result = user;
-  result->status = status;
-  result->type = type;
-  quire_webgpu_copy_text(result->message, sizeof result->message, message);
-  result->done = true;
+static size_t first_filter(const quire_webgpu *gpu) {
+  return gpu->native ? 1 : 0;
 }
 
-/* wgpu-native aborts on the third filter, Internal. */
 void quire_webgpu_scope_begin(quire_webgpu *gpu) {
-  gpu->procs.DevicePushErrorScope(gpu->device, WGPUErrorFilter_OutOfMemory);
-  gpu->procs.DevicePushErrorScope(gpu->device, WGPUErrorFilter_Validation);
+  int broken = QUIRE_WEBGPU_BROKEN; /* before: not ours */
+  (void)atomic_compare_exchange_strong(&gpu->news->broken, &broken, QUIRE_WEBGPU_WHOLE);
+  for (size_t i = first_filter(gpu); i < FILTERS; i++) {
+    gpu->procs.DevicePushErrorScope(gpu->device, filters[i]);
+  }
 }
 
-static quire_status pop(quire_webgpu *gpu, scope_result *result, quire_error *error) {
-  result->done = false;
-  result->status = WGPUPopErrorScopeStatus_Success;
-  result->type = WGPUErrorType_NoError;
-  result->message[0] = '\0';
-  const WGPUPopErrorScopeCallbackInfo info = {NULL, WGPUCallbackMode_AllowSpontaneous, on_scope,
-                                              result, NULL};
+/* What was found so far: memory outweighs everything else, and else the innermost counts. */
+typedef struct finding {
+  quire_status status;
+  const char *prefix;
+  char message[QUIRE_MESSAGE_SIZE];
+} finding;
+
+static void weigh(finding *found, const quire_webgpu_answer *answer) {
+  const bool is_memory = answer->type == WGPUErrorType_OutOfMemory;
+  const bool is_failed = answer->status != WGPUPopErrorScopeStatus_Success;
+  if (!is_failed && answer->type == WGPUErrorType_NoError) {
+    return;
+  }
+  if (found->status == QUIRE_OK || (is_memory && found->status != QUIRE_OUT_OF_MEMORY)) {
+    found->status = is_memory ? QUIRE_OUT_OF_MEMORY : QUIRE_DEVICE;
+    found->prefix = is_failed ? "the error scope failed: " : "";
+    memcpy(found->message, answer->message, sizeof found->message);
+  }
+}
+
+/* Of a lost device scopes are only closed: an answer would be of no use, and may never come. */
+static void pop(quire_webgpu *gpu, finding *found) {
+  const bool is_wanted = gpu->answer != NULL && !atomic_load(&gpu->news->lost);
+  const WGPUPopErrorScopeCallbackInfo info = {NULL, WGPUCallbackMode_AllowSpontaneous,
+                                              quire_webgpu_on_scope, is_wanted ? gpu->answer : NULL,
+                                              NULL};
+  if (is_wanted) {
+    quire_webgpu_answer_ask(gpu->answer);
+  }
   (void)gpu->procs.DevicePopErrorScope(gpu->device, info);
-  return quire_webgpu_wait_for(gpu, &result->done, error);
+  if (is_wanted && quire_webgpu_wait(gpu, NULL) == QUIRE_OK) {
+    weigh(found, gpu->answer);
+  }
 }
 
 quire_status quire_webgpu_scope_end(quire_webgpu *gpu, const char *subject, quire_error *error) {
-  scope_result validation;
-  scope_result memory;
-  quire_status first = pop(gpu, &validation, error);
-  quire_status second = pop(gpu, &memory, error);
-  if (first != QUIRE_OK || second != QUIRE_OK) {
-    return first != QUIRE_OK ? first : second;
+  finding found = {QUIRE_OK, "", ""};
+  for (size_t i = first_filter(gpu); i < FILTERS; i++) {
+    pop(gpu, &found);
   }
   QUIRE_TRY(quire_webgpu_check_lost(gpu, error));
-  if (memory.type != WGPUErrorType_NoError) {
-    return quire_fail(error, QUIRE_OUT_OF_MEMORY, NULL, subject, "%s", memory.message);
+  if (found.status == QUIRE_OK && gpu->native &&
+      atomic_load(&gpu->news->broken) == QUIRE_WEBGPU_BROKEN) {
+    found.status = QUIRE_DEVICE;
+    memcpy(found.message, gpu->news->broken_message, sizeof gpu->news->broken_message);
   }
-  if (validation.type != WGPUErrorType_NoError) {
-    return quire_fail(
-        error, validation.type == WGPUErrorType_OutOfMemory ? QUIRE_OUT_OF_MEMORY : QUIRE_DEVICE,
-        NULL, subject, "%s", validation.message);
-  }
-  if (validation.status != WGPUPopErrorScopeStatus_Success) {
-    return quire_fail(error, QUIRE_DEVICE, NULL, subject, "the error scope failed: %s",
-                      validation.message);
-  }
-  return QUIRE_OK;
+  return found.status == QUIRE_OK
+             ? QUIRE_OK
+             : quire_fail(error, found.status, NULL, subject, "%s%s", found.prefix,
+                          found.message[0] == '\0' ? "an error without a message" : found.message);
 }
 
-/* ---- waiting ---- */
-
-static void rest(unsigned rounds) {
-  /* 20 us, and longer when it takes long: a wait of a second must not burn a processor. */
-  const struct timespec pause = {0, rounds < 1000 ? 20000 : 500000};
-  (void)nanosleep(&pause, NULL);
+quire_status quire_webgpu_no_object(const char *subject, const char *what, quire_error *error) {
+  return quire_fail(error, QUIRE_DEVICE, NULL, subject, "the library gave no %s", what);
 }
 
-quire_status quire_webgpu_wait_for(quire_webgpu *gpu, const bool *done, quire_error *error) {
-  enum { FREE_ROUNDS = 64, NATIVE_ROUNDS = 4096 };
-  for (unsigned rounds = 0; !*done; rounds++) {
-    if (gpu->native) {
-      /* Returns when the queue is empty: then every callback that is due has come. */
-      (void)gpu->procs.DevicePoll(gpu->device, 1, NULL);
-      if (rounds >= NATIVE_ROUNDS) {
-        return quire_fail(error, QUIRE_DEVICE, NULL, "webgpu", "the device never answered");
-      }
-    } else {
-      gpu->procs.InstanceProcessEvents(gpu->instance);
-      if (!*done && atomic_load(&gpu->lost) && rounds >= NATIVE_ROUNDS) {
-        return quire_webgpu_check_lost(gpu, error);
-      }
-    }
-    if (!*done && rounds >= FREE_ROUNDS) {
-      rest(rounds);
-    }
+/* ---- commands ---- */
+
+quire_status quire_webgpu_commands_begin(quire_webgpu *gpu, const char *subject,
+                                         WGPUCommandEncoder *encoder, quire_error *error) {
+  quire_webgpu_scope_begin(gpu);
+  *encoder = gpu->procs.DeviceCreateCommandEncoder(gpu->device, NULL);
+  if (*encoder != NULL) {
+    return QUIRE_OK;
   }
-  return QUIRE_OK;
+  QUIRE_TRY(quire_webgpu_scope_end(gpu, subject, error));
+  return quire_webgpu_no_object(subject, "command encoder", error);
 }
 
-typedef struct work_result {
-  bool done;
-  WGPUQueueWorkDoneStatus status;
-  char message[QUIRE_MESSAGE_SIZE];
-} work_result;
-
-static void on_work(WGPUQueueWorkDoneStatus status, WGPUStringView message, void *user,
-                    void *unused) {
-  (void)unused;
-  work_result *result = user;
-  result->status = status;
-  quire_webgpu_copy_text(result->message, sizeof result->message, message);
-  result->done = true;
+quire_status quire_webgpu_commands_end(quire_webgpu *gpu, WGPUCommandEncoder encoder,
+                                       quire_status recorded, const char *subject,
+                                       WGPUCommandBuffer *commands, quire_error *error) {
+  const quire_webgpu_procs *p = &gpu->procs;
+  /* An unfinished pass may be in the encoder of a recording that failed. */
+  WGPUCommandBuffer made = recorded == QUIRE_OK ? p->CommandEncoderFinish(encoder, NULL) : NULL;
+  p->CommandEncoderRelease(encoder);
+  quire_status status = quire_webgpu_scope_end(gpu, subject, error); /* tells the better reason */
+  status = status == QUIRE_OK ? recorded : status;
+  if (status == QUIRE_OK && made == NULL) {
+    status = quire_webgpu_no_object(subject, "command buffer", error);
+  }
+  if (status != QUIRE_OK && made != NULL) {
+    p->CommandBufferRelease(made);
+    made = NULL;
+  }
+  *commands = made;
+  return status;
 }
 
 quire_status quire_webgpu_submit(quire_webgpu *gpu, WGPUCommandBuffer commands, bool wait,
                                  quire_error *error) {
+  if (!gpu->native) { /* which ends the process instead */
+    quire_webgpu_scope_begin(gpu);
+  }
   gpu->procs.QueueSubmit(gpu->queue, 1, &commands);
   gpu->procs.CommandBufferRelease(commands);
+  QUIRE_TRY(gpu->native ? quire_webgpu_check_lost(gpu, error)
+                        : quire_webgpu_scope_end(gpu, "webgpu", error));
   if (!wait) {
-    return quire_webgpu_check_lost(gpu, error);
+    return QUIRE_OK;
   }
-  work_result result = {false, WGPUQueueWorkDoneStatus_Success, ""};
-  const WGPUQueueWorkDoneCallbackInfo info = {NULL, WGPUCallbackMode_AllowProcessEvents, on_work,
-                                              &result, NULL};
+  quire_webgpu_answer_ask(gpu->answer);
+  const WGPUQueueWorkDoneCallbackInfo info = {NULL, WGPUCallbackMode_AllowProcessEvents,
+                                              quire_webgpu_on_work, gpu->answer, NULL};
   (void)gpu->procs.QueueOnSubmittedWorkDone(gpu->queue, info);
-  QUIRE_TRY(quire_webgpu_wait_for(gpu, &result.done, error));
+  QUIRE_TRY(quire_webgpu_wait(gpu, error));
   QUIRE_TRY(quire_webgpu_check_lost(gpu, error));
-  if (result.status != WGPUQueueWorkDoneStatus_Success) {
+  if (gpu->answer->status != WGPUQueueWorkDoneStatus_Success) {
     return quire_fail(error, QUIRE_DEVICE, NULL, "webgpu", "the work did not finish: %s",
-                      result.message);
+                      gpu->answer->message);
   }
   return QUIRE_OK;
 }

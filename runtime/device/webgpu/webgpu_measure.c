@@ -22,7 +22,9 @@ typedef struct stopwatch {
   WGPUComputePassEncoder pass;
 } stopwatch;
 
-static void open_pass(quire_webgpu *gpu, stopwatch *watch, uint32_t first, uint32_t last) {
+/* On failure there is no pass. */
+static quire_status open_pass(quire_webgpu *gpu, stopwatch *watch, uint32_t first, uint32_t last,
+                              quire_error *error) {
   WGPUPassTimestampWrites writes;
   memset(&writes, 0, sizeof writes);
   writes.querySet = watch->queries;
@@ -34,31 +36,15 @@ static void open_pass(quire_webgpu *gpu, stopwatch *watch, uint32_t first, uint3
     descriptor.timestampWrites = &writes;
   }
   watch->pass = gpu->procs.CommandEncoderBeginComputePass(watch->encoder, &descriptor);
+  return watch->pass != NULL ? QUIRE_OK : quire_webgpu_no_object("webgpu", "compute pass", error);
 }
 
 static void close_pass(quire_webgpu *gpu, stopwatch *watch) {
-  gpu->procs.ComputePassEncoderEnd(watch->pass);
-  gpu->procs.ComputePassEncoderRelease(watch->pass);
-}
-
-static quire_status begin(quire_webgpu *gpu, stopwatch *watch, quire_error *error) {
-  const quire_webgpu_procs *p = &gpu->procs;
-  memset(watch, 0, sizeof *watch);
-  if (!gpu->has_timestamps) {
-    return quire_fail(error, QUIRE_UNSUPPORTED, NULL, "webgpu", "the adapter has no timestamps");
+  if (watch->pass != NULL) {
+    gpu->procs.ComputePassEncoderEnd(watch->pass);
+    gpu->procs.ComputePassEncoderRelease(watch->pass);
+    watch->pass = NULL;
   }
-  QUIRE_TRY(quire_webgpu_make_buffer(gpu, 16,
-                                     WGPUBufferUsage_QueryResolve | WGPUBufferUsage_CopySrc,
-                                     "timestamps", &watch->resolved, error));
-  WGPUQuerySetDescriptor descriptor;
-  memset(&descriptor, 0, sizeof descriptor);
-  descriptor.type = WGPUQueryType_Timestamp;
-  descriptor.count = 2;
-  quire_webgpu_scope_begin(gpu);
-  watch->queries = p->DeviceCreateQuerySet(gpu->device, &descriptor);
-  watch->encoder = p->DeviceCreateCommandEncoder(gpu->device, NULL);
-  open_pass(gpu, watch, 0, WGPU_QUERY_SET_INDEX_UNDEFINED);
-  return QUIRE_OK;
 }
 
 static void drop(quire_webgpu *gpu, stopwatch *watch) {
@@ -68,21 +54,47 @@ static void drop(quire_webgpu *gpu, stopwatch *watch) {
   quire_webgpu_drop_buffer(gpu, watch->resolved);
 }
 
-/* Ends the scope that begin() opened. */
-static quire_status end(quire_webgpu *gpu, stopwatch *watch, double *nanoseconds,
-                        quire_error *error) {
-  const quire_webgpu_procs *p = &gpu->procs;
-  close_pass(gpu, watch);
-  open_pass(gpu, watch, WGPU_QUERY_SET_INDEX_UNDEFINED, 1);
-  close_pass(gpu, watch);
-  p->CommandEncoderResolveQuerySet(watch->encoder, watch->queries, 0, 2, watch->resolved, 0);
-  WGPUCommandBuffer commands = p->CommandEncoderFinish(watch->encoder, NULL);
-  p->CommandEncoderRelease(watch->encoder);
-  quire_status status = quire_webgpu_scope_end(gpu, "webgpu", error);
-  if (status != QUIRE_OK) {
-    p->CommandBufferRelease(commands);
-    return status;
+static quire_status make_queries(quire_webgpu *gpu, stopwatch *watch, quire_error *error) {
+  QUIRE_TRY(quire_webgpu_make_buffer(gpu, 16,
+                                     WGPUBufferUsage_QueryResolve | WGPUBufferUsage_CopySrc,
+                                     "timestamps", &watch->resolved, error));
+  WGPUQuerySetDescriptor descriptor;
+  memset(&descriptor, 0, sizeof descriptor);
+  descriptor.type = WGPUQueryType_Timestamp;
+  descriptor.count = 2;
+  quire_webgpu_scope_begin(gpu);
+  watch->queries = gpu->procs.DeviceCreateQuerySet(gpu->device, &descriptor);
+  QUIRE_TRY(quire_webgpu_scope_end(gpu, "timestamps", error));
+  return watch->queries != NULL ? QUIRE_OK
+                                : quire_webgpu_no_object("timestamps", "query set", error);
+}
+
+/* Opens an encoder with its scope, and a pass. On failure there is nothing to drop. */
+static quire_status begin(quire_webgpu *gpu, stopwatch *watch, quire_error *error) {
+  memset(watch, 0, sizeof *watch);
+  if (!gpu->has_timestamps) {
+    return quire_fail(error, QUIRE_UNSUPPORTED, NULL, "webgpu", "the adapter has no timestamps");
   }
+  quire_status status = make_queries(gpu, watch, error);
+  if (status == QUIRE_OK) {
+    status = quire_webgpu_commands_begin(gpu, "webgpu", &watch->encoder, error);
+  }
+  if (status == QUIRE_OK) {
+    status = open_pass(gpu, watch, 0, WGPU_QUERY_SET_INDEX_UNDEFINED, error);
+    if (status != QUIRE_OK) {
+      WGPUCommandBuffer none = NULL;
+      status = quire_webgpu_commands_end(gpu, watch->encoder, status, "webgpu", &none, error);
+    }
+  }
+  if (status != QUIRE_OK) {
+    drop(gpu, watch);
+  }
+  return status;
+}
+
+static quire_status run(quire_webgpu *gpu, const stopwatch *watch, WGPUCommandBuffer commands,
+                        double *nanoseconds, quire_error *error) {
+  const quire_webgpu_procs *p = &gpu->procs;
   QUIRE_TRY(quire_webgpu_submit(gpu, commands, true, error));
   uint64_t ticks[2] = {0, 0};
   QUIRE_TRY(quire_webgpu_read(gpu, watch->resolved, 0, ticks, sizeof ticks, error));
@@ -91,6 +103,28 @@ static quire_status end(quire_webgpu *gpu, stopwatch *watch, double *nanoseconds
       p->QueueGetTimestampPeriod == NULL ? 1.0 : (double)p->QueueGetTimestampPeriod(gpu->queue);
   *nanoseconds = (double)(ticks[1] - ticks[0]) * period;
   return QUIRE_OK;
+}
+
+/* Ends what begin() opened; `recorded` tells if what came in between went well. */
+static quire_status end(quire_webgpu *gpu, stopwatch *watch, quire_status recorded,
+                        double *nanoseconds, quire_error *error) {
+  quire_status status = recorded;
+  close_pass(gpu, watch);
+  if (status == QUIRE_OK) {
+    status = open_pass(gpu, watch, WGPU_QUERY_SET_INDEX_UNDEFINED, 1, error);
+  }
+  if (status == QUIRE_OK) {
+    close_pass(gpu, watch);
+    gpu->procs.CommandEncoderResolveQuerySet(watch->encoder, watch->queries, 0, 2, watch->resolved,
+                                             0);
+  }
+  WGPUCommandBuffer commands = NULL;
+  status = quire_webgpu_commands_end(gpu, watch->encoder, status, "webgpu", &commands, error);
+  if (status == QUIRE_OK) {
+    status = run(gpu, watch, commands, nanoseconds, error);
+  }
+  drop(gpu, watch);
+  return status;
 }
 
 /* ---- planned calls ---- */
@@ -112,15 +146,21 @@ static quire_status record_one(quire_webgpu *gpu, const quire_webgpu_call *call,
   if (quire_webgpu_needs_copies(call->plan, call->tensors)) {
     close_pass(gpu, watch);
     quire_webgpu_record_copies(gpu, call->plan, call->tensors, call->workspace, watch->encoder);
-    open_pass(gpu, watch, WGPU_QUERY_SET_INDEX_UNDEFINED, WGPU_QUERY_SET_INDEX_UNDEFINED);
+    QUIRE_TRY(open_pass(gpu, watch, WGPU_QUERY_SET_INDEX_UNDEFINED, WGPU_QUERY_SET_INDEX_UNDEFINED,
+                        error));
   }
   quire_webgpu_groups groups;
+  quire_status status = QUIRE_OK;
   if (!quire_webgpu_groups_find(gpu, call->plan, call->tensors, call->workspace, &groups)) {
-    quire_webgpu_groups_make(gpu, call->plan, call->tensors, call->workspace, &groups);
+    status =
+        quire_webgpu_groups_make(gpu, call->plan, call->tensors, call->workspace, &groups, error);
   }
-  quire_webgpu_record_passes(gpu, call->plan, &groups, watch->pass);
-  quire_webgpu_groups_finish(gpu, call->plan, call->tensors, call->workspace, true, &groups);
-  return QUIRE_OK;
+  if (status == QUIRE_OK) {
+    quire_webgpu_record_passes(gpu, call->plan, &groups, watch->pass);
+  }
+  quire_webgpu_groups_finish(gpu, call->plan, call->tensors, call->workspace, status == QUIRE_OK,
+                             &groups);
+  return status;
 }
 
 static quire_status measure(quire_webgpu *gpu, const quire_webgpu_call *calls, size_t count,
@@ -130,19 +170,20 @@ static quire_status measure(quire_webgpu *gpu, const quire_webgpu_call *calls, s
   for (size_t i = 0; i < count; i++) {
     QUIRE_TRY(quire_webgpu_workspace_reserve(gpu, calls[i].plan, calls[i].workspace, error));
   }
-  quire_status status = begin(gpu, &watch, error);
-  if (status == QUIRE_OK) {
-    const double started = now();
-    for (size_t round = 0; round < repeat; round++) {
-      for (size_t i = 0; i < count && status == QUIRE_OK; i++) {
-        status = record_one(gpu, &calls[i], &watch, error);
-      }
+  QUIRE_TRY(begin(gpu, &watch, error));
+  quire_status status = QUIRE_OK;
+  const double started = now();
+  for (size_t round = 0; round < repeat; round++) {
+    for (size_t i = 0; i < count && status == QUIRE_OK; i++) {
+      status = record_one(gpu, &calls[i], &watch, error);
     }
-    times->record_nanoseconds = now() - started;
-    const quire_status ended = end(gpu, &watch, &times->gpu_nanoseconds, error);
-    status = status == QUIRE_OK ? ended : status;
   }
-  drop(gpu, &watch);
+  times->record_nanoseconds = now() - started;
+  status = end(gpu, &watch, status, &times->gpu_nanoseconds, error);
+  for (size_t i = 0; i < count && status != QUIRE_OK; i++) {
+    /* They were kept before it was known if they are good. */
+    quire_webgpu_kept_clear(gpu, calls[i].workspace->backend_data);
+  }
   return status;
 }
 
@@ -215,20 +256,21 @@ static quire_status measure_read(quire_webgpu *gpu, const quire_webgpu_pipeline 
                                  double *nanoseconds, quire_error *error) {
   const quire_webgpu_procs *p = &gpu->procs;
   stopwatch watch;
-  quire_status status = begin(gpu, &watch, error);
-  if (status == QUIRE_OK) {
-    const uint64_t wanted = bytes / (uint64_t)(16 * 256 * 16) + 1;
-    const uint32_t groups = wanted > 16384 ? 16384 : (uint32_t)wanted;
-    WGPUBindGroup group = read_group(gpu, pipeline, buffer, bytes);
-    p->ComputePassEncoderSetPipeline(watch.pass, pipeline->pipeline);
-    p->ComputePassEncoderSetBindGroup(watch.pass, 0, group, 0, NULL);
-    for (size_t i = 0; i < repeat; i++) {
-      p->ComputePassEncoderDispatchWorkgroups(watch.pass, groups, 1, 1);
-    }
-    status = end(gpu, &watch, nanoseconds, error);
-    p->BindGroupRelease(group);
+  QUIRE_TRY(begin(gpu, &watch, error));
+  const uint64_t wanted = bytes / (uint64_t)(16 * 256 * 16) + 1;
+  const uint32_t groups = wanted > 16384 ? 16384 : (uint32_t)wanted;
+  WGPUBindGroup group = read_group(gpu, pipeline, buffer, bytes);
+  if (group == NULL) {
+    return end(gpu, &watch, quire_webgpu_no_object("webgpu", "bind group", error), nanoseconds,
+               error);
   }
-  drop(gpu, &watch);
+  p->ComputePassEncoderSetPipeline(watch.pass, pipeline->pipeline);
+  p->ComputePassEncoderSetBindGroup(watch.pass, 0, group, 0, NULL);
+  for (size_t i = 0; i < repeat; i++) {
+    p->ComputePassEncoderDispatchWorkgroups(watch.pass, groups, 1, 1);
+  }
+  const quire_status status = end(gpu, &watch, QUIRE_OK, nanoseconds, error);
+  p->BindGroupRelease(group);
   return status;
 }
 

@@ -37,21 +37,6 @@ static quire_status take_options(const quire_device_options *options, quire_webg
 
 /* ---- the device ---- */
 
-typedef struct device_result {
-  bool done;
-  WGPUDevice device;
-  char message[QUIRE_MESSAGE_SIZE];
-} device_result;
-
-static void on_device(WGPURequestDeviceStatus status, WGPUDevice device, WGPUStringView message,
-                      void *user, void *unused) {
-  (void)unused;
-  device_result *result = user;
-  result->device = status == WGPURequestDeviceStatus_Success ? device : NULL;
-  quire_webgpu_copy_text(result->message, sizeof result->message, message);
-  result->done = true;
-}
-
 /* Only what the adapter has: wgpu-native ignores unknown features, Dawn refuses the device. */
 static size_t wanted_features(const quire_webgpu *gpu, WGPUFeatureName *features) {
   static const WGPUFeatureName standard[] = {
@@ -89,23 +74,26 @@ static quire_status request_device(quire_webgpu *gpu, const quire_webgpu_options
     descriptor.requiredLimits = &limits;
   }
   descriptor.deviceLostCallbackInfo = (WGPUDeviceLostCallbackInfo){
-      NULL, WGPUCallbackMode_AllowSpontaneous, quire_webgpu_on_lost, gpu, NULL};
+      NULL, WGPUCallbackMode_AllowSpontaneous,
+      gpu->native ? quire_webgpu_on_lost_native : quire_webgpu_on_lost, gpu->news, NULL};
   descriptor.uncapturedErrorCallbackInfo =
-      (WGPUUncapturedErrorCallbackInfo){NULL, quire_webgpu_on_error, gpu, NULL};
-  device_result result = {false, NULL, ""};
-  const WGPURequestDeviceCallbackInfo info = {NULL, WGPUCallbackMode_AllowSpontaneous, on_device,
-                                              &result, NULL};
+      (WGPUUncapturedErrorCallbackInfo){NULL, quire_webgpu_on_error, gpu->news, NULL};
+  if (!gpu->native) {
+    quire_webgpu_news_hold(gpu->news); /* for the callback of loss, which always comes */
+  }
+  quire_webgpu_answer_ask(gpu->answer);
+  const WGPURequestDeviceCallbackInfo info = {NULL, WGPUCallbackMode_AllowSpontaneous,
+                                              quire_webgpu_on_device, gpu->answer, NULL};
   (void)gpu->procs.AdapterRequestDevice(gpu->adapter, &descriptor, info);
-  for (int rounds = 0; !result.done && rounds < 10000000; rounds++) {
-    gpu->procs.InstanceProcessEvents(gpu->instance);
+  if (quire_webgpu_wait(gpu, NULL) != QUIRE_OK) {
+    return quire_fail(error, QUIRE_DEVICE, NULL, "webgpu",
+                      "the adapter gives no device: it never answered");
   }
-  if (result.device == NULL) {
-    return quire_fail(error, QUIRE_DEVICE, NULL, "webgpu", "the adapter gives no device: %s",
-                      result.done ? result.message : "no answer");
-  }
-  gpu->device = result.device;
-  gpu->owns_device = true;
-  return QUIRE_OK;
+  gpu->device = gpu->answer->device;
+  gpu->answer->device = NULL;
+  return gpu->device != NULL ? QUIRE_OK
+                             : quire_fail(error, QUIRE_DEVICE, NULL, "webgpu",
+                                          "the adapter gives no device: %s", gpu->answer->message);
 }
 
 static quire_status take_instance(quire_webgpu *gpu, const quire_webgpu_options *options,
@@ -151,6 +139,9 @@ static quire_status take_queue(quire_webgpu *gpu, const quire_webgpu_options *op
   } else {
     gpu->queue = gpu->procs.DeviceGetQueue(gpu->device);
   }
+  if (gpu->queue == NULL) {
+    return quire_webgpu_no_object("webgpu", "queue", error);
+  }
   if (gpu->procs.DeviceGetLimits(gpu->device, &gpu->limits) != WGPUStatus_Success) {
     return quire_fail(error, QUIRE_DEVICE, NULL, "webgpu", "the device does not tell its limits");
   }
@@ -194,6 +185,8 @@ static void release(quire_webgpu *gpu) {
   if (gpu->instance != NULL) {
     p->InstanceRelease(gpu->instance);
   }
+  quire_webgpu_answer_destroy(gpu->answer);
+  quire_webgpu_news_drop(gpu->news);
   (void)pthread_mutex_destroy(&gpu->mutex);
   quire_dealloc(gpu->allocator, gpu, sizeof *gpu, QUIRE_ALLOC_ALIGNMENT);
 }
@@ -202,6 +195,11 @@ static quire_status start(quire_device *device, quire_webgpu *gpu,
                           const quire_webgpu_options *options, quire_error *error) {
   QUIRE_TRY(quire_webgpu_procs_load(options, gpu->allocator, &gpu->procs, error));
   gpu->native = quire_webgpu_is_native(&gpu->procs);
+  gpu->news = quire_webgpu_news_create();
+  gpu->answer = gpu->news == NULL ? NULL : quire_webgpu_answer_create(&gpu->procs, gpu->news);
+  if (gpu->answer == NULL) {
+    return quire_fail_memory(error);
+  }
   gpu->budget = options->memory_budget;
   gpu->trusted = options->trusted_shaders != 0;
   gpu->kept_bindings = options->kept_bindings;

@@ -111,6 +111,9 @@ static WGPUComputePipeline make_pipeline(quire_webgpu *gpu, WGPUShaderModule mod
   layout_descriptor.bindGroupLayoutCount = 1;
   layout_descriptor.bindGroupLayouts = &layout;
   WGPUPipelineLayout all = gpu->procs.DeviceCreatePipelineLayout(gpu->device, &layout_descriptor);
+  if (all == NULL) {
+    return NULL;
+  }
   WGPUComputePipelineDescriptor descriptor;
   memset(&descriptor, 0, sizeof descriptor);
   descriptor.label = (WGPUStringView){label, WGPU_STRLEN};
@@ -122,6 +125,25 @@ static WGPUComputePipeline make_pipeline(quire_webgpu *gpu, WGPUShaderModule mod
   return pipeline;
 }
 
+static quire_status compile_module(quire_webgpu *gpu, WGPUShaderModule module,
+                                   const WGPUBufferBindingType *types, size_t count,
+                                   const char *label, quire_webgpu_pipeline *out,
+                                   quire_error *error) {
+  quire_webgpu_scope_begin(gpu);
+  out->layout = make_layout(gpu, types, count);
+  if (out->layout != NULL) {
+    out->pipeline = make_pipeline(gpu, module, out->layout, label);
+  }
+  quire_status status = quire_webgpu_scope_end(gpu, label, error);
+  if (status == QUIRE_OK && out->pipeline == NULL) {
+    status = quire_webgpu_no_object(label, "pipeline, or none of its layouts", error);
+  }
+  if (status != QUIRE_OK) {
+    quire_webgpu_pipeline_release(gpu, out);
+  }
+  return status;
+}
+
 /* In two scopes: an invalid module would hide its own message behind the pipeline's. */
 static quire_status compile(quire_webgpu *gpu, const char *text, size_t length,
                             const WGPUBufferBindingType *types, size_t count, const char *label,
@@ -129,14 +151,11 @@ static quire_status compile(quire_webgpu *gpu, const char *text, size_t length,
   quire_webgpu_scope_begin(gpu);
   WGPUShaderModule module = make_module(gpu, text, length, label);
   quire_status status = quire_webgpu_scope_end(gpu, label, error);
+  if (module == NULL) {
+    return status != QUIRE_OK ? status : quire_webgpu_no_object(label, "shader module", error);
+  }
   if (status == QUIRE_OK) {
-    quire_webgpu_scope_begin(gpu);
-    out->layout = make_layout(gpu, types, count);
-    out->pipeline = make_pipeline(gpu, module, out->layout, label);
-    status = quire_webgpu_scope_end(gpu, label, error);
-    if (status != QUIRE_OK) {
-      quire_webgpu_pipeline_release(gpu, out);
-    }
+    status = compile_module(gpu, module, types, count, label, out, error);
   }
   gpu->procs.ShaderModuleRelease(module);
   return status;

@@ -56,13 +56,13 @@ bool quire_webgpu_groups_find(const quire_webgpu *gpu, const quire_plan *plan,
   return groups->borrowed;
 }
 
-void quire_webgpu_groups_make(quire_webgpu *gpu, const quire_plan *plan,
-                              const quire_tensor *tensors, const quire_workspace *workspace,
-                              quire_webgpu_groups *groups) {
+quire_status quire_webgpu_groups_make(quire_webgpu *gpu, const quire_plan *plan,
+                                      const quire_tensor *tensors, const quire_workspace *workspace,
+                                      quire_webgpu_groups *groups, quire_error *error) {
   const quire_webgpu_plan *own = quire_webgpu_plan_of(plan);
   groups->borrowed = false;
-  groups->count = own->pass_count;
-  for (size_t i = 0; i < own->pass_count; i++) {
+  for (groups->count = 0; groups->count < own->pass_count; groups->count++) {
+    const size_t i = groups->count;
     const quire_webgpu_pass *pass = &own->passes[i];
     WGPUBindGroupEntry entries[QUIRE_WEBGPU_MOST_BINDINGS];
     memset(entries, 0, pass->source_count * sizeof *entries);
@@ -75,7 +75,11 @@ void quire_webgpu_groups_make(quire_webgpu *gpu, const quire_plan *plan,
     descriptor.entryCount = pass->source_count;
     descriptor.entries = entries;
     groups->items[i] = gpu->procs.DeviceCreateBindGroup(gpu->device, &descriptor);
+    if (groups->items[i] == NULL) {
+      return quire_webgpu_no_object(pass->id, "bind group", error);
+    }
   }
+  return QUIRE_OK;
 }
 
 void quire_webgpu_groups_finish(quire_webgpu *gpu, const quire_plan *plan,

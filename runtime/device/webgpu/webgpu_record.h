@@ -19,10 +19,11 @@ typedef struct quire_webgpu_groups {
 bool quire_webgpu_groups_find(const quire_webgpu *gpu, const quire_plan *plan,
                               const quire_tensor *tensors, const quire_workspace *workspace,
                               quire_webgpu_groups *groups);
-/* Makes the bind groups, which the caller gives back. Errors come from the scope that is open. */
-void quire_webgpu_groups_make(quire_webgpu *gpu, const quire_plan *plan,
-                              const quire_tensor *tensors, const quire_workspace *workspace,
-                              quire_webgpu_groups *groups);
+/* Makes the bind groups, which the caller gives back, on failure too. Errors come from the scope
+   that is open; DEVICE here only if the library gave none. */
+quire_status quire_webgpu_groups_make(quire_webgpu *gpu, const quire_plan *plan,
+                                      const quire_tensor *tensors, const quire_workspace *workspace,
+                                      quire_webgpu_groups *groups, quire_error *error);
 /*
  * Gives them back. `good`: no error came, so that the workspace may keep them if the device's
  * options say so.

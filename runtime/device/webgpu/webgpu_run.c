@@ -83,16 +83,20 @@ quire_status quire_webgpu_prepare(quire_plan *plan, const quire_tensor *tensors,
 
 /* ---- runs ---- */
 
-static void record(quire_webgpu *gpu, const quire_plan *plan, const quire_tensor *tensors,
-                   const quire_workspace *workspace, const quire_webgpu_groups *groups,
-                   WGPUCommandEncoder encoder) {
+static quire_status record(quire_webgpu *gpu, const quire_plan *plan, const quire_tensor *tensors,
+                           const quire_workspace *workspace, const quire_webgpu_groups *groups,
+                           WGPUCommandEncoder encoder, quire_error *error) {
   quire_webgpu_record_copies(gpu, plan, tensors, workspace, encoder);
   if (groups->count > 0) {
     WGPUComputePassEncoder pass = gpu->procs.CommandEncoderBeginComputePass(encoder, NULL);
+    if (pass == NULL) {
+      return quire_webgpu_no_object("webgpu", "compute pass", error);
+    }
     quire_webgpu_record_passes(gpu, plan, groups, pass);
     gpu->procs.ComputePassEncoderEnd(pass);
     gpu->procs.ComputePassEncoderRelease(pass);
   }
+  return QUIRE_OK;
 }
 
 /* Into the caller's encoder: nothing that could be an error there is recorded. */
@@ -103,11 +107,13 @@ static quire_status run_recorded(quire_webgpu *gpu, const quire_plan *plan,
   quire_status status = QUIRE_OK;
   if (!quire_webgpu_groups_find(gpu, plan, tensors, workspace, &groups)) {
     quire_webgpu_scope_begin(gpu);
-    quire_webgpu_groups_make(gpu, plan, tensors, workspace, &groups);
+    const quire_status made =
+        quire_webgpu_groups_make(gpu, plan, tensors, workspace, &groups, error);
     status = quire_webgpu_scope_end(gpu, "webgpu", error);
+    status = status == QUIRE_OK ? made : status;
   }
   if (status == QUIRE_OK) {
-    record(gpu, plan, tensors, workspace, &groups, encoder);
+    status = record(gpu, plan, tensors, workspace, &groups, encoder, error);
   }
   quire_webgpu_groups_finish(gpu, plan, tensors, workspace, status == QUIRE_OK, &groups);
   return status;
@@ -116,20 +122,19 @@ static quire_status run_recorded(quire_webgpu *gpu, const quire_plan *plan,
 static quire_status run_now(quire_webgpu *gpu, const quire_plan *plan, const quire_tensor *tensors,
                             quire_workspace *workspace, quire_error *error) {
   quire_webgpu_groups groups;
-  quire_webgpu_scope_begin(gpu);
+  WGPUCommandEncoder encoder = NULL;
+  WGPUCommandBuffer commands = NULL;
+  QUIRE_TRY(quire_webgpu_commands_begin(gpu, "webgpu", &encoder, error));
+  quire_status status = QUIRE_OK;
   if (!quire_webgpu_groups_find(gpu, plan, tensors, workspace, &groups)) {
-    quire_webgpu_groups_make(gpu, plan, tensors, workspace, &groups);
+    status = quire_webgpu_groups_make(gpu, plan, tensors, workspace, &groups, error);
   }
-  WGPUCommandEncoder encoder = gpu->procs.DeviceCreateCommandEncoder(gpu->device, NULL);
-  record(gpu, plan, tensors, workspace, &groups, encoder);
-  WGPUCommandBuffer commands = gpu->procs.CommandEncoderFinish(encoder, NULL);
-  quire_status status = quire_webgpu_scope_end(gpu, "webgpu", error);
-  gpu->procs.CommandEncoderRelease(encoder);
+  if (status == QUIRE_OK) {
+    status = record(gpu, plan, tensors, workspace, &groups, encoder, error);
+  }
+  status = quire_webgpu_commands_end(gpu, encoder, status, "webgpu", &commands, error);
   quire_webgpu_groups_finish(gpu, plan, tensors, workspace, status == QUIRE_OK, &groups);
-  if (status != QUIRE_OK) {
-    gpu->procs.CommandBufferRelease(commands);
-    return status;
-  }
+  QUIRE_TRY(status);
   return quire_webgpu_submit(gpu, commands, true, error);
 }
 
