@@ -45,7 +45,7 @@ static bool merge_rows(quire_device *device, int64_t rows, quire_workspace *work
   return true;
 }
 
-static size_t allocations_of(opened *cpu, counting_allocator *counting, int64_t rows) {
+static size_t allocations_of(cpu_device *cpu, counting_allocator *counting, int64_t rows) {
   quire_error error;
   size_t before = atomic_load(&counting->requests);
   if (!merge_rows(cpu->device, rows, NULL, &error)) {
@@ -58,12 +58,12 @@ static void a_hit_allocates_nothing(void **state) {
   (void)state;
   counting_allocator counting;
   counting_allocator_init(&counting);
-  opened cpu = open_cpu(&counting.allocator, 0);
+  cpu_device cpu = open_cpu(&counting.allocator, 0);
   assert_true(allocations_of(&cpu, &counting, 3) > 0);
   for (int i = 0; i < 3; i++) {
     assert_int_equal(allocations_of(&cpu, &counting, 3), 0);
   }
-  close_cpu(&cpu);
+  cpu_close(&cpu);
   assert_int_equal(atomic_load(&counting.bytes), 0);
 }
 
@@ -71,7 +71,7 @@ static void the_least_recently_used_plan_goes_first(void **state) {
   (void)state;
   counting_allocator counting;
   counting_allocator_init(&counting);
-  opened cpu = open_cpu(&counting.allocator, 2);
+  cpu_device cpu = open_cpu(&counting.allocator, 2);
   static const struct {
     int64_t rows;
     bool hit;
@@ -87,7 +87,7 @@ static void the_least_recently_used_plan_goes_first(void **state) {
       fail_msg("step %zu: %lld rows: hit is %d", i, (long long)steps[i].rows, hit);
     }
   }
-  close_cpu(&cpu);
+  cpu_close(&cpu);
   assert_int_equal(atomic_load(&counting.bytes), 0);
 }
 
@@ -95,12 +95,12 @@ static void a_cache_of_one_works(void **state) {
   (void)state;
   counting_allocator counting;
   counting_allocator_init(&counting);
-  opened cpu = open_cpu(&counting.allocator, 1);
+  cpu_device cpu = open_cpu(&counting.allocator, 1);
   for (int64_t rows = 1; rows <= 5; rows++) {
     assert_true(allocations_of(&cpu, &counting, rows) > 0);
     assert_int_equal(allocations_of(&cpu, &counting, rows), 0);
   }
-  close_cpu(&cpu);
+  cpu_close(&cpu);
   assert_int_equal(atomic_load(&counting.bytes), 0);
 }
 
@@ -181,7 +181,7 @@ static void keys_tell_calls_apart(void **state) {
   (void)state;
   counting_allocator counting;
   counting_allocator_init(&counting);
-  opened cpu = open_cpu(&counting.allocator, 0);
+  cpu_device cpu = open_cpu(&counting.allocator, 0);
   paged_case data;
   quire_error error;
   paged_case_init(&data);
@@ -201,7 +201,7 @@ static void keys_tell_calls_apart(void **state) {
       fail_msg("%s: %zu allocations, then %zu", key_changes[i].name, calls[0], calls[1]);
     }
   }
-  close_cpu(&cpu);
+  cpu_close(&cpu);
 }
 
 /* Bounds enter the key rounded up: a decode loop does not plan anew for every token. */
@@ -209,7 +209,7 @@ static void bounds_share_plans(void **state) {
   (void)state;
   counting_allocator counting;
   counting_allocator_init(&counting);
-  opened cpu = open_cpu(&counting.allocator, 0);
+  cpu_device cpu = open_cpu(&counting.allocator, 0);
   decode_case data;
   decode_case_init(&data);
   size_t misses = 0;
@@ -223,12 +223,12 @@ static void bounds_share_plans(void **state) {
     misses += atomic_load(&counting.requests) != before;
   }
   assert_int_equal(misses, 4); /* 8, 16, 32, 64 */
-  close_cpu(&cpu);
+  cpu_close(&cpu);
 }
 
 static void a_workspace_of_the_caller_is_used(void **state) {
   (void)state;
-  opened cpu = open_cpu(NULL, 0);
+  cpu_device cpu = open_cpu(NULL, 0);
   quire_error error;
   quire_workspace *workspace = NULL;
   assert_int_equal(quire_workspace_create(cpu.device, NULL, &workspace, &error), QUIRE_OK);
@@ -241,7 +241,7 @@ static void a_workspace_of_the_caller_is_used(void **state) {
   assert_int_equal(counters.prepared, 3);
   assert_int_equal(counters.reused, 3);
   quire_workspace_release(workspace);
-  close_cpu(&cpu);
+  cpu_close(&cpu);
 }
 
 /* ---- threads ---- */
@@ -275,7 +275,7 @@ static void threads_share_a_device(void **state) {
   (void)state;
   counting_allocator counting;
   counting_allocator_init(&counting);
-  opened cpu = open_cpu(&counting.allocator, 3);
+  cpu_device cpu = open_cpu(&counting.allocator, 3);
   pthread_t threads[THREADS];
   caller callers[THREADS];
   for (uint32_t i = 0; i < THREADS; i++) {
@@ -292,7 +292,7 @@ static void threads_share_a_device(void **state) {
       fail_msg("thread of seed %u: %s", i + 1, callers[i].error.message);
     }
   }
-  close_cpu(&cpu);
+  cpu_close(&cpu);
   assert_int_equal(atomic_load(&counting.bytes), 0);
 }
 

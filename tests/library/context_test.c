@@ -45,7 +45,7 @@ static void all_memory_comes_from_the_allocator_and_goes_back(void **state) {
   (void)state;
   counting_allocator counting;
   counting_allocator_init(&counting);
-  opened cpu = open_cpu(&counting.allocator, 0);
+  cpu_device cpu = open_cpu(&counting.allocator, 0);
   paged_case data;
   paged_case_init(&data);
   assert_int_equal(quire_paged_attention(cpu.device, &data.args, NULL), QUIRE_OK);

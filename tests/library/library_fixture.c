@@ -7,28 +7,12 @@
 
 /* ---- device ---- */
 
-opened open_cpu(const quire_allocator *allocator, size_t plan_cache_size) {
-  opened cpu = {NULL, NULL};
-  quire_error error;
-  quire_context_options options;
-  quire_context_options_init(&options);
-  options.allocator = allocator;
-  if (quire_context_create(&options, &cpu.context, &error) != QUIRE_OK) {
-    fail_msg("%s", error.message);
-  }
-  quire_device_options device_options;
-  quire_device_options_init(&device_options);
-  device_options.plan_cache_size = plan_cache_size;
-  device_options.threads = 2;
-  if (quire_device_open(cpu.context, "cpu", &device_options, &cpu.device, &error) != QUIRE_OK) {
-    fail_msg("%s", error.message);
-  }
-  return cpu;
-}
-
-void close_cpu(opened *cpu) {
-  quire_device_release(cpu->device);
-  quire_context_release(cpu->context);
+cpu_device open_cpu(const quire_allocator *allocator, size_t plan_cache_size) {
+  quire_device_options options;
+  quire_device_options_init(&options);
+  options.plan_cache_size = plan_cache_size;
+  options.threads = 2;
+  return cpu_open(allocator, &options);
 }
 
 /* ---- tensors ---- */

@@ -11,15 +11,11 @@
 #include <cmocka.h>
 
 #include "counting_allocator.h"
+#include "cpu_device.h"
 #include "quire/quire.h"
 
-/* Opens the CPU; fails the test if that fails. options may be NULL. */
-typedef struct opened {
-  quire_context *context;
-  quire_device *device;
-} opened;
-opened open_cpu(const quire_allocator *allocator, size_t plan_cache_size);
-void close_cpu(opened *cpu);
+/* The CPU with two threads; fails the test if that fails. */
+cpu_device open_cpu(const quire_allocator *allocator, size_t plan_cache_size);
 
 /* A tensor of float32 or int32; `shape` must outlive it. */
 quire_tensor floats(float *data, int32_t ndim, const int64_t *shape);

@@ -5,7 +5,7 @@
 
 #include "library_fixture.h"
 
-static opened cpu;
+static cpu_device cpu;
 
 static int open_device(void **state) {
   (void)state;
@@ -15,7 +15,7 @@ static int open_device(void **state) {
 
 static int close_device(void **state) {
   (void)state;
-  close_cpu(&cpu);
+  cpu_close(&cpu);
   return 0;
 }
 

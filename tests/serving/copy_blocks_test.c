@@ -8,8 +8,7 @@
 
 enum { ELEMENTS = 600 };
 
-static quire_context *context;
-static quire_device *cpu;
+static cpu_device cpu;
 
 typedef struct layout {
   const char *name;
@@ -104,7 +103,7 @@ static void blocks_are_copied_on_webgpu(void **state) {
   if (getenv("QUIRE_TEST_WEBGPU") == NULL) {
     skip();
   }
-  const quire_status status = quire_device_open(context, "webgpu", NULL, &device, &error);
+  const quire_status status = quire_device_open(cpu.context, "webgpu", NULL, &device, &error);
   if (status == QUIRE_NOT_FOUND) {
     skip();
   }
@@ -160,16 +159,14 @@ static void bad_copies_copy_nothing(void **state) {
 }
 
 static int open_device(void **state) {
-  MUST(quire_context_create(NULL, &context, error));
-  MUST(quire_device_open(context, "cpu", NULL, &cpu, error));
-  *state = cpu;
+  cpu = cpu_open(NULL, NULL);
+  *state = cpu.device;
   return 0;
 }
 
 static int close_device(void **state) {
   (void)state;
-  quire_device_release(cpu);
-  quire_context_release(context);
+  cpu_close(&cpu);
   return 0;
 }
 

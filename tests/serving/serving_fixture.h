@@ -13,6 +13,7 @@
 #include <stdbool.h>
 
 #include "counting_allocator.h"
+#include "cpu_device.h"
 #include "quire/serving.h"
 
 /* A cache of one group; fails the test if it cannot be made. */

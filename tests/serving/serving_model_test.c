@@ -448,12 +448,11 @@ static void a_cache_does_what_a_naive_one_does(void **state) {
   engine->seed = (uint64_t)number_from("QUIRE_SEED", 20240607);
   const int64_t operations = number_from("QUIRE_SERVING_OPERATIONS", OPERATIONS);
   engine->source.state = engine->seed;
-  quire_context *context = NULL;
   quire_device_options options;
   quire_device_options_init(&options);
   options.threads = 1;
-  MUST(quire_context_create(NULL, &context, error));
-  MUST(quire_device_open(context, "cpu", &options, &engine->device, error));
+  cpu_device cpu = cpu_open(NULL, &options);
+  engine->device = cpu.device;
   for (int64_t i = 0; i < operations; ++i) {
     if (i % OPERATIONS_OF_A_CACHE == 0) {
       if (i > 0) {
@@ -481,8 +480,7 @@ static void a_cache_does_what_a_naive_one_does(void **state) {
       (unsigned long long)engine->refused);
   assert_true(operations < OPERATIONS || (engine->attentions > 0 && engine->matched > 0 &&
                                           engine->copies > 0 && engine->refused > 0));
-  quire_device_release(engine->device);
-  quire_context_release(context);
+  cpu_close(&cpu);
   free(engine);
 }
 

@@ -179,19 +179,15 @@ static void equals_the_plain_call(void **state) {
       {"int8", 12, 1, 5, 6, 1, 0, 1},
       {"int8, drafts", 3, 4, 5, 6, 0, 0, 1},
   };
-  quire_context *context = NULL;
-  quire_device *device = NULL;
-  MUST(quire_context_create(NULL, &context, error));
-  MUST(quire_device_open(context, "cpu", NULL, &device, error));
+  cpu_device cpu = cpu_open(NULL, NULL);
   for (size_t i = 0; i < sizeof table_of_cases / sizeof table_of_cases[0]; ++i) {
     const shared_case *test = &table_of_cases[i];
     fill_all(7 + i);
-    assert_int_equal(run(device, test, false), QUIRE_OK);
-    assert_int_equal(run(device, test, true), QUIRE_OK); /* stores the same keys again */
+    assert_int_equal(run(cpu.device, test, false), QUIRE_OK);
+    assert_int_equal(run(cpu.device, test, true), QUIRE_OK); /* stores the same keys again */
     compare(test);
   }
-  quire_device_release(device);
-  quire_context_release(context);
+  cpu_close(&cpu);
 }
 
 /* Each allocation of a first call fails in turn; the call after it loses nothing. */
@@ -203,24 +199,17 @@ static void memory_may_fail(void **state) {
   for (size_t site = 1; status != QUIRE_OK; ++site) {
     counting_allocator counting;
     counting_allocator_init(&counting);
-    quire_context_options options;
-    quire_context_options_init(&options);
-    options.allocator = &counting.allocator;
-    quire_context *context = NULL;
-    quire_device *device = NULL;
-    MUST(quire_context_create(&options, &context, error));
-    MUST(quire_device_open(context, "cpu", NULL, &device, error));
+    cpu_device cpu = cpu_open(&counting.allocator, NULL);
     fill_all(5);
     counting.fail_at = counting.requests + site;
-    status = run(device, &test, true);
+    status = run(cpu.device, &test, true);
     assert_true(status == QUIRE_OK || status == QUIRE_OUT_OF_MEMORY);
     failed += status != QUIRE_OK;
     counting.fail_at = 0;
-    assert_int_equal(run(device, &test, true), QUIRE_OK);
-    assert_int_equal(run(device, &test, false), QUIRE_OK);
+    assert_int_equal(run(cpu.device, &test, true), QUIRE_OK);
+    assert_int_equal(run(cpu.device, &test, false), QUIRE_OK);
     compare(&test);
-    quire_device_release(device);
-    quire_context_release(context);
+    cpu_close(&cpu);
     assert_int_equal(counting.bytes, 0);
   }
   print_message("%zu allocations failed in turn\n", failed);
@@ -292,10 +281,7 @@ static void calls_are_checked(void **state) {
                                          QUIRE_BAD_REQUEST};
   static const int64_t rows[] = {1, HQ * D}, keys[] = {1, HKV * D}, blocks[] = {NB, P, HKV, D};
   static const int64_t one[] = {1}, columns[] = {1, COLUMNS};
-  quire_context *context = NULL;
-  quire_device *device = NULL;
-  MUST(quire_context_create(NULL, &context, error));
-  MUST(quire_device_open(context, "cpu", NULL, &device, error));
+  cpu_device cpu = cpu_open(NULL, NULL);
   for (int i = 0; i < ALL; ++i) {
     quire_shared_prefix_args args;
     quire_shared_prefix_args_init(&args);
@@ -320,7 +306,7 @@ static void calls_are_checked(void **state) {
                                         : P;
     memset(shared, 0x55, sizeof shared);
     quire_error error;
-    const quire_status status = quire_shared_prefix_attention(device, &args, &error);
+    const quire_status status = quire_shared_prefix_attention(cpu.device, &args, &error);
     if (status != want[i]) {
       fail_msg("call %d: %s: %s", i, quire_status_name(status), error.message);
     }
@@ -328,8 +314,7 @@ static void calls_are_checked(void **state) {
       assert_int_equal(((const unsigned char *)shared)[j], 0x55);
     }
   }
-  quire_device_release(device);
-  quire_context_release(context);
+  cpu_close(&cpu);
 }
 
 int main(void) {

@@ -331,10 +331,7 @@ static model one_by_one, speculative;
 
 static void drafts_have_the_bits_of_one_by_one(void **state) {
   (void)state;
-  quire_context *context = NULL;
-  quire_device *device = NULL;
-  MUST(quire_context_create(NULL, &context, error));
-  MUST(quire_device_open(context, "cpu", NULL, &device, error));
+  cpu_device cpu = cpu_open(NULL, NULL);
   /* Windows of 1 to 8 states, then no window but replay, with two seeds. */
   for (int64_t turn = 1; turn <= QUIRE_CACHE_MAX_STATE_WINDOW + 2; ++turn) {
     const bool is_replay = turn > QUIRE_CACHE_MAX_STATE_WINDOW;
@@ -344,12 +341,12 @@ static void drafts_have_the_bits_of_one_by_one(void **state) {
     randomness source = {(uint64_t)turn};
     int64_t counts[2] = {0, 0};
     /* The reference shares no prefix and keeps one state for each sequence. */
-    model_open(&one_by_one, device, 0, 0, false);
+    model_open(&one_by_one, cpu.device, 0, 0, false);
     prefill(&one_by_one, truth, 8);
     for (int i = 0; i < SEQUENCES; ++i) {
       decode_one_by_one(&one_by_one, &truth[i]);
     }
-    model_open(&speculative, device, window, 8, is_replay);
+    model_open(&speculative, cpu.device, window, 8, is_replay);
     prefill(&speculative, texts, 8);
     decode_with_drafts(&speculative, truth, texts, &source, counts);
     check_cache(speculative.cache);
@@ -370,8 +367,7 @@ static void drafts_have_the_bits_of_one_by_one(void **state) {
     quire_cache_release(one_by_one.cache);
     quire_cache_release(speculative.cache);
   }
-  quire_device_release(device);
-  quire_context_release(context);
+  cpu_close(&cpu);
 }
 
 int main(void) {

@@ -13,36 +13,22 @@
 
 #include <cmocka.h>
 
+#include "cpu_device.h"
 #include "quire/quire.h"
 
 typedef quire_causal_conv_with_state_args conv_args;
 
-static const quire_isa levels[] = {QUIRE_ISA_SCALAR, QUIRE_ISA_AVX2, QUIRE_ISA_AVX512,
-                                   QUIRE_ISA_NEON};
-enum { LEVEL_COUNT = sizeof levels / sizeof levels[0] };
-
-static quire_context *context;
-static quire_device *devices[LEVEL_COUNT]; /* NULL: the machine has no such set */
+static cpu_levels cpu;
 
 static int set_up(void **state) {
   (void)state;
-  assert_int_equal(quire_context_create(NULL, &context, NULL), QUIRE_OK);
-  for (size_t i = 0; i < LEVEL_COUNT; i++) {
-    quire_device_options options;
-    quire_device_options_init(&options);
-    options.isa = levels[i];
-    (void)quire_device_open(context, "cpu", &options, &devices[i], NULL);
-  }
-  assert_non_null(devices[0]);
+  cpu = cpu_open_levels();
   return 0;
 }
 
 static int tear_down(void **state) {
   (void)state;
-  for (size_t i = 0; i < LEVEL_COUNT; i++) {
-    quire_device_release(devices[i]);
-  }
-  quire_context_release(context);
+  cpu_close_levels(&cpu);
   return 0;
 }
 
@@ -143,10 +129,10 @@ static void check_golden(quire_device *device, const golden_row *row, int64_t la
 
 static void test_golden(void **state) {
   (void)state;
-  for (size_t d = 0; d < LEVEL_COUNT; d++) {
-    for (size_t i = 0; devices[d] && i < sizeof golden_rows / sizeof golden_rows[0]; i++) {
-      check_golden(devices[d], &golden_rows[i], 0);
-      check_golden(devices[d], &golden_rows[i], 1);
+  for (size_t d = 0; d < CPU_LEVELS; d++) {
+    for (size_t i = 0; cpu.devices[d] && i < sizeof golden_rows / sizeof golden_rows[0]; i++) {
+      check_golden(cpu.devices[d], &golden_rows[i], 0);
+      check_golden(cpu.devices[d], &golden_rows[i], 1);
     }
   }
 }
@@ -209,17 +195,17 @@ static void call_ok(quire_device *device, const fixture *f) {
 /* CC-E7, and slots that are read and written: the outputs and states of separate buffers. */
 static void test_states_in_place(void **state) {
   (void)state;
-  for (size_t d = 0; d < LEVEL_COUNT; d++) {
-    if (!devices[d]) {
+  for (size_t d = 0; d < CPU_LEVELS; d++) {
+    if (!cpu.devices[d]) {
       continue;
     }
     fixture apart, shared, pooled;
     fixture_init(&apart);
     fixture_init(&shared);
     fixture_init(&pooled);
-    call_ok(devices[d], &apart);
+    call_ok(cpu.devices[d], &apart);
     shared.args.present_state.data = shared.past;
-    call_ok(devices[d], &shared);
+    call_ok(cpu.devices[d], &shared);
     assert_memory_equal(apart.output, shared.output, sizeof apart.output);
     assert_memory_equal(apart.present[0], shared.past, sizeof apart.past);
     memcpy(pooled.pool[1], pooled.past, sizeof pooled.past); /* slots 1 and 2 */
@@ -228,7 +214,7 @@ static void test_states_in_place(void **state) {
     pooled.writes[1] = -1;
     use_pool(&pooled);
     const fixture before = pooled;
-    call_ok(devices[d], &pooled);
+    call_ok(cpu.devices[d], &pooled);
     assert_memory_equal(apart.output, pooled.output, sizeof apart.output);
     assert_memory_equal(apart.present[0][0], pooled.pool[1], sizeof pooled.pool[1]);
     assert_memory_equal(before.pool[0], pooled.pool[0], sizeof pooled.pool[0]);
@@ -254,7 +240,7 @@ static void test_pool_golden(void **state) {
   args.read_indices = tensor(QUIRE_INT32, reads, 1, two);
   args.write_indices = tensor(QUIRE_INT32, writes, 1, two);
   args.output = tensor(QUIRE_FLOAT32, output, 3, line);
-  assert_int_equal(quire_causal_conv_with_state(devices[0], &args, NULL), QUIRE_OK);
+  assert_int_equal(quire_causal_conv_with_state(cpu.devices[0], &args, NULL), QUIRE_OK);
   const float outputs[] = {321.5f, 432.5f, 500.5f}, states[] = {1, 2, 3, 4, 0, 5};
   assert_memory_equal(output, outputs, sizeof outputs);
   assert_memory_equal(pool, states, sizeof states);
@@ -376,7 +362,7 @@ static void check_row(const contract_row *row, size_t number) {
   const fixture before = f;
   quire_error error;
   memset(&error, 0, sizeof error);
-  const quire_status status = quire_causal_conv_with_state(devices[0], &f.args, &error);
+  const quire_status status = quire_causal_conv_with_state(cpu.devices[0], &f.args, &error);
   if (status != row->status || (row->rule && strcmp(error.rule, row->rule) != 0) ||
       (row->subject && strcmp(error.subject, row->subject) != 0)) {
     fail_msg("row %zu: expected %s %s %s, got %s %s %s: %s", number, quire_status_name(row->status),
@@ -400,17 +386,17 @@ static void test_aliases(void **state) {
   fixture f;
   fixture_init(&f);
   f.args.output.data = f.input;
-  assert_int_equal(quire_causal_conv_with_state(devices[0], &f.args, NULL), QUIRE_BAD_ALIAS);
+  assert_int_equal(quire_causal_conv_with_state(cpu.devices[0], &f.args, NULL), QUIRE_BAD_ALIAS);
   fixture_init(&f);
   f.args.present_state.data = (float *)f.past + 1;
-  assert_int_equal(quire_causal_conv_with_state(devices[0], &f.args, NULL), QUIRE_BAD_ALIAS);
+  assert_int_equal(quire_causal_conv_with_state(cpu.devices[0], &f.args, NULL), QUIRE_BAD_ALIAS);
   static const int64_t window_shape[] = {1, BATCH, CHANNELS, LENGTH};
   fixture_init(&f);
   f.args.state_window = 1;
   f.args.past_state = tensor(F32, f.past, 4, window_shape);
   f.args.present_state = f.args.past_state;
   quire_error error;
-  assert_int_equal(quire_causal_conv_with_state(devices[0], &f.args, &error), QUIRE_BAD_ALIAS);
+  assert_int_equal(quire_causal_conv_with_state(cpu.devices[0], &f.args, &error), QUIRE_BAD_ALIAS);
   assert_string_equal(error.rule, "CC-V10");
 }
 
@@ -422,8 +408,8 @@ static void test_strict(void **state) {
   fixture_init(&f);
   fixture_init(&contrib);
   f.args.activation = contrib.args.activation = "swish";
-  assert_int_equal(quire_onnx_causal_conv_with_state(devices[0], &f.args, NULL), QUIRE_OK);
-  call_ok(devices[0], &contrib);
+  assert_int_equal(quire_onnx_causal_conv_with_state(cpu.devices[0], &f.args, NULL), QUIRE_OK);
+  call_ok(cpu.devices[0], &contrib);
   assert_memory_equal(f.output, contrib.output, sizeof f.output);
   assert_memory_equal(f.present, contrib.present, sizeof f.present);
   static const size_t unknown[] = {AT(dilation), AT(channels_last), AT(state_window)};
@@ -431,13 +417,14 @@ static void test_strict(void **state) {
     const int64_t two = 2;
     fixture_init(&f);
     memcpy((unsigned char *)&f.args + unknown[i], &two, sizeof two);
-    assert_int_equal(quire_onnx_causal_conv_with_state(devices[0], &f.args, NULL),
+    assert_int_equal(quire_onnx_causal_conv_with_state(cpu.devices[0], &f.args, NULL),
                      QUIRE_UNSUPPORTED);
   }
   fixture_init(&f);
   use_pool(&f);
   f.args.present_state = tensor(F32, f.present, 3, state_shape);
-  assert_int_equal(quire_onnx_causal_conv_with_state(devices[0], &f.args, NULL), QUIRE_UNSUPPORTED);
+  assert_int_equal(quire_onnx_causal_conv_with_state(cpu.devices[0], &f.args, NULL),
+                   QUIRE_UNSUPPORTED);
 }
 
 int main(void) {

@@ -3,6 +3,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "cpu_device.h"
+
 enum { MAX_TENSORS = 20, MAX_ATTRIBUTES = 8 };
 
 typedef struct request {
@@ -124,12 +126,9 @@ static bool is_expected(const contract_change *c, quire_status status, const qui
 }
 
 void contract_check(const contract_legal *l, const contract_change *changes, size_t count) {
-  quire_context *context = NULL;
-  quire_device *device = NULL;
+  cpu_device cpu = cpu_open(NULL, NULL);
   quire_error error;
-  assert_int_equal(quire_context_create(NULL, &context, &error), QUIRE_OK);
-  assert_int_equal(quire_device_open(context, "cpu", NULL, &device, &error), QUIRE_OK);
-  const quire_operator *op = quire_context_find_operator(context, l->op);
+  const quire_operator *op = quire_context_find_operator(cpu.context, l->op);
   assert_non_null(op);
   for (size_t i = 0; i < count; ++i) {
     const contract_change *c = &changes[i];
@@ -145,7 +144,7 @@ void contract_check(const contract_legal *l, const contract_change *changes, siz
     }
     quire_plan *plan = NULL;
     memset(&error, 0, sizeof error);
-    const quire_status status = quire_plan_create(device, op, &r.request, &plan, &error);
+    const quire_status status = quire_plan_create(cpu.device, op, &r.request, &plan, &error);
     if (!is_expected(c, status, &error)) {
       fail_msg("row %zu, %s %s: %s, rule '%s', subject '%s': %s\nnot %s, '%s'", i,
                c->what != NULL ? c->what : "legal", c->name != NULL ? c->name : "",
@@ -154,6 +153,5 @@ void contract_check(const contract_legal *l, const contract_change *changes, siz
     }
     quire_plan_release(plan);
   }
-  quire_device_release(device);
-  quire_context_release(context);
+  cpu_close(&cpu);
 }

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "cpu_device.h"
 #include "quire/quire.h"
 
 #define F32 QUIRE_FLOAT32
@@ -288,17 +289,13 @@ static void check_row(quire_device *device, const quire_operator *op, const cont
 }
 
 static void check_rows(const char *name, const contract_row *rows, size_t count) {
-  quire_context *context = NULL;
-  quire_device *device = NULL;
-  assert_int_equal(quire_context_create(NULL, &context, NULL), QUIRE_OK);
-  assert_int_equal(quire_device_open(context, "cpu", NULL, &device, NULL), QUIRE_OK);
-  const quire_operator *op = quire_context_find_operator(context, name);
+  cpu_device cpu = cpu_open(NULL, NULL);
+  const quire_operator *op = quire_context_find_operator(cpu.context, name);
   assert_non_null(op);
   for (size_t i = 0; i < count; i++) {
-    check_row(device, op, &rows[i], i);
+    check_row(cpu.device, op, &rows[i], i);
   }
-  quire_device_release(device);
-  quire_context_release(context);
+  cpu_close(&cpu);
 }
 
 static void test_contrib(void **state) {

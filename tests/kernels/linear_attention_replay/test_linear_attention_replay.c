@@ -12,37 +12,23 @@
 
 #include <cmocka.h>
 
+#include "cpu_device.h"
 #include "quire/quire.h"
 
 typedef quire_linear_attention_args linear_args;
 typedef quire_linear_attention_replay_args replay_args;
 
-static const quire_isa levels[] = {QUIRE_ISA_SCALAR, QUIRE_ISA_AVX2, QUIRE_ISA_AVX512,
-                                   QUIRE_ISA_NEON};
-enum { LEVEL_COUNT = sizeof levels / sizeof levels[0] };
-
-static quire_context *context;
-static quire_device *devices[LEVEL_COUNT]; /* NULL: the machine has no such set */
+static cpu_levels cpu;
 
 static int set_up(void **state) {
   (void)state;
-  assert_int_equal(quire_context_create(NULL, &context, NULL), QUIRE_OK);
-  for (size_t i = 0; i < LEVEL_COUNT; i++) {
-    quire_device_options options;
-    quire_device_options_init(&options);
-    options.isa = levels[i];
-    (void)quire_device_open(context, "cpu", &options, &devices[i], NULL);
-  }
-  assert_non_null(devices[0]);
+  cpu = cpu_open_levels();
   return 0;
 }
 
 static int tear_down(void **state) {
   (void)state;
-  for (size_t i = 0; i < LEVEL_COUNT; i++) {
-    quire_device_release(devices[i]);
-  }
-  quire_context_release(context);
+  cpu_close_levels(&cpu);
   return 0;
 }
 
@@ -148,15 +134,15 @@ static void test_replay_of_all(void **state) {
   linear_args whole = verification(&plain);
   memset(&whole.log_key, 0, 3 * sizeof whole.log_key);
   whole.present_state = tensor(F32, plain.present, 4, state_shape);
-  linear_ok(devices[0], &whole);
-  for (size_t i = 0; i < LEVEL_COUNT; i++) {
-    if (!devices[i]) {
+  linear_ok(cpu.devices[0], &whole);
+  for (size_t i = 0; i < CPU_LEVELS; i++) {
+    if (!cpu.devices[i]) {
       continue;
     }
     draft d;
     draft_init(&d);
     const linear_args verify = verification(&d);
-    linear_ok(devices[i], &verify);
+    linear_ok(cpu.devices[i], &verify);
     assert_memory_equal(d.output, plain.output, sizeof d.output);
     if (i == 0) {
       first = d;
@@ -166,10 +152,10 @@ static void test_replay_of_all(void **state) {
     assert_memory_equal(d.log_decay, first.log_decay, sizeof d.log_decay);
     d.accepted[0] = d.accepted[1] = TOKENS;
     replay_args replay = replay_of(&d);
-    replay_ok(devices[i], &replay);
+    replay_ok(cpu.devices[i], &replay);
     assert_memory_equal(d.present, plain.present, sizeof d.present);
     replay.present_state.data = d.past;
-    replay_ok(devices[i], &replay);
+    replay_ok(cpu.devices[i], &replay);
     assert_memory_equal(d.past, plain.present, sizeof d.past);
   }
 }
@@ -180,17 +166,17 @@ static void test_replay_of_none(void **state) {
   draft d;
   draft_init(&d);
   const linear_args verify = verification(&d);
-  linear_ok(devices[0], &verify);
+  linear_ok(cpu.devices[0], &verify);
   const replay_args replay = replay_of(&d);
-  replay_ok(devices[0], &replay);
+  replay_ok(cpu.devices[0], &replay);
   assert_memory_equal(d.present, d.past, sizeof d.present);
 }
 
 /* LR-G1. */
 static void test_golden(void **state) {
   (void)state;
-  for (size_t i = 0; i < LEVEL_COUNT; i++) {
-    for (int32_t accepted = 0; devices[i] && accepted <= 2; accepted++) {
+  for (size_t i = 0; i < CPU_LEVELS; i++) {
+    for (int32_t accepted = 0; cpu.devices[i] && accepted <= 2; accepted++) {
       static const float want[3][2] = {{4, 8}, {2, 4}, {1.64f, 2.52f}};
       float key[] = {1, 0, 0.6f, 0.8f}, value[] = {0, 1.9f}, decay[] = {0.5f, 0.25f};
       float past[] = {4, 8}, present[2];
@@ -204,7 +190,7 @@ static void test_golden(void **state) {
       args.past_state = tensor(F32, past, 4, states);
       args.present_state = tensor(F32, present, 4, states);
       args.kv_num_heads = 1;
-      replay_ok(devices[i], &args);
+      replay_ok(cpu.devices[i], &args);
       assert_float_equal(present[0], want[accepted][0], 1e-6f);
       assert_float_equal(present[1], want[accepted][1], 1e-6f);
     }
@@ -327,7 +313,7 @@ static void test_replay_contract(void **state) {
     draft_init(&d);
     replay_args args = replay_of(&d);
     apply(&replay_rows[i], (unsigned char *)&args, shapes);
-    check(&replay_rows[i], i, quire_linear_attention_replay(devices[0], &args, &error), &error);
+    check(&replay_rows[i], i, quire_linear_attention_replay(cpu.devices[0], &args, &error), &error);
   }
 }
 
@@ -342,7 +328,7 @@ static void test_replay_values(void **state) {
     d.accepted[1] = wrong[i];
     const draft before = d;
     const replay_args args = replay_of(&d);
-    assert_int_equal(quire_linear_attention_replay(devices[0], &args, &error), QUIRE_BAD_VALUE);
+    assert_int_equal(quire_linear_attention_replay(cpu.devices[0], &args, &error), QUIRE_BAD_VALUE);
     assert_string_equal(error.rule, "LR-V11");
     assert_string_equal(error.subject, "accepted");
     assert_memory_equal(&before, &d, sizeof d);
@@ -356,10 +342,10 @@ static void test_replay_values(void **state) {
   memset(&args.past_state, 0, sizeof args.past_state);
   memset(&args.present_state, 0, sizeof args.present_state);
   args.read_indices = args.write_indices = tensor(I32, slots, 1, batch_shape);
-  assert_int_equal(quire_linear_attention_replay(devices[0], &args, &error), QUIRE_BAD_VALUE);
+  assert_int_equal(quire_linear_attention_replay(cpu.devices[0], &args, &error), QUIRE_BAD_VALUE);
   assert_string_equal(error.rule, "LR-X4");
   slots[1] = 1;
-  replay_ok(devices[0], &args);
+  replay_ok(cpu.devices[0], &args);
 }
 
 #undef AT
@@ -394,7 +380,7 @@ static void test_log_contract(void **state) {
     draft_init(&d);
     linear_args args = verification(&d);
     apply(&log_rows[i], (unsigned char *)&args, shapes);
-    check(&log_rows[i], i, quire_linear_attention(devices[0], &args, &error), &error);
+    check(&log_rows[i], i, quire_linear_attention(cpu.devices[0], &args, &error), &error);
   }
 }
 

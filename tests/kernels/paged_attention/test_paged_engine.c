@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "cpu_device.h"
 #include "quire/quire.h"
 
 #define TOKENS INT64_C(24)
@@ -97,16 +98,12 @@ static void args_init(data *d, quire_paged_attention_args *args) {
 /* Runs on a device of its own with that many threads. */
 static quire_status run(const quire_paged_attention_args *args, size_t threads,
                         quire_error *error) {
-  quire_context *context = NULL;
-  quire_device *device = NULL;
-  assert_int_equal(quire_context_create(NULL, &context, error), QUIRE_OK);
   quire_device_options options;
   quire_device_options_init(&options);
   options.threads = threads;
-  assert_int_equal(quire_device_open(context, "cpu", &options, &device, error), QUIRE_OK);
-  const quire_status status = quire_paged_attention(device, args, error);
-  quire_device_release(device);
-  quire_context_release(context);
+  cpu_device cpu = cpu_open(NULL, &options);
+  const quire_status status = quire_paged_attention(cpu.device, args, error);
+  cpu_close(&cpu);
   return status;
 }
 

@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "cpu_device.h"
 #include "quire/quire.h"
 
 #define SEQUENCES INT64_C(3)
@@ -109,26 +110,23 @@ static void args_init(data *d, int64_t past, int64_t new_tokens, shapes *s,
   args->v_quant_type = "PER_TOKEN";
 }
 
-static quire_context *context;
-static quire_device *device;
+static cpu_device cpu;
 
 static int open_device(void **state) {
   (void)state;
-  quire_error error;
-  return quire_context_create(NULL, &context, &error) != QUIRE_OK ||
-         quire_device_open(context, "cpu", NULL, &device, &error) != QUIRE_OK;
+  cpu = cpu_open(NULL, NULL);
+  return 0;
 }
 
 static int close_device(void **state) {
   (void)state;
-  quire_device_release(device);
-  quire_context_release(context);
+  cpu_close(&cpu);
   return 0;
 }
 
 static void must_run(const quire_paged_attention_args *args) {
   quire_error error;
-  if (quire_paged_attention(device, args, &error) != QUIRE_OK) {
+  if (quire_paged_attention(cpu.device, args, &error) != QUIRE_OK) {
     fail_msg("%s", error.message);
   }
 }
@@ -162,7 +160,7 @@ static void test_one_arena(void **state) {
   decode.output = tensor(output, QUIRE_FLOAT32, 3, query_shape, NULL);
   decode.scale = 0.25f;
   quire_error error;
-  if (quire_paged_decode(device, &decode, &error) != QUIRE_OK) {
+  if (quire_paged_decode(cpu.device, &decode, &error) != QUIRE_OK) {
     fail_msg("%s", error.message);
   }
   assert_memory_equal(output, d->output, SEQUENCES * HEADS * SIZE * sizeof(float));
@@ -255,7 +253,7 @@ static void test_refused(void **state) {
       rule = "X7";
     }
     quire_error error;
-    const quire_status status = quire_paged_attention(device, &args, &error);
+    const quire_status status = quire_paged_attention(cpu.device, &args, &error);
     print_message("%s\n", error.message);
     assert_int_equal(status, want);
     assert_string_equal(error.rule, rule);
