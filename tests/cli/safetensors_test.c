@@ -7,11 +7,25 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "safetensors.h"
+
+/* Files seem to have so many bytes more. */
+static off_t told_more;
+
+/* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp): the linker's names. */
+int __real_fstat(int descriptor, struct stat *about);
+int __wrap_fstat(int descriptor, struct stat *about);
+int __wrap_fstat(int descriptor, struct stat *about) {
+  const int result = __real_fstat(descriptor, about);
+  about->st_size += told_more;
+  return result;
+}
+/* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
 
 /* A file of two tensors in memory; the caller frees it. */
 static unsigned char *make_file(const char *header, size_t data_size, size_t *size) {
@@ -167,11 +181,67 @@ static void test_write_failure(void **state) {
   assert_non_null(strstr(error.message, "not a regular file"));
 }
 
+/* ---- files that become shorter ---- */
+
+static const char short_header[] =
+    "{\"x\":{\"dtype\":\"F32\",\"shape\":[2048],\"data_offsets\":[0,8192]}}";
+
+static void write_file(const char *path) {
+  size_t size = 0;
+  unsigned char *bytes = make_file(short_header, 8192, &size);
+  memset(bytes + size - 8192, 0x3f, 8192);
+  FILE *file = fopen(path, "wb");
+  assert_non_null(file);
+  assert_int_equal(fwrite(bytes, 1, size, file), size);
+  assert_int_equal(fclose(file), 0);
+  free(bytes);
+}
+
+/* What was opened stays whole: a mapped file would end the process here. */
+static void test_cut_off_when_open(void **state) {
+  (void)state;
+  char path[] = "safetensors_test.XXXXXX";
+  assert_true(close(mkstemp(path)) == 0);
+  write_file(path);
+  quire_safetensors tensors;
+  quire_error error;
+  assert_int_equal(quire_safetensors_open(path, &tensors, &error), QUIRE_OK);
+  assert_int_equal(truncate(path, 0), 0);
+  const quire_stored_tensor *tensor = quire_safetensors_find(&tensors, "x");
+  assert_non_null(tensor);
+  for (size_t i = 0; i < tensor->bytes; ++i) {
+    assert_int_equal(((const unsigned char *)tensor->data)[i], 0x3f);
+  }
+  quire_safetensors_release(&tensors);
+  assert_int_equal(unlink(path), 0);
+}
+
+/* Between the question for the size and the end of reading: the size that is told is larger. */
+static void test_cut_off_while_read(void **state) {
+  (void)state;
+  char path[] = "safetensors_test.XXXXXX";
+  assert_true(close(mkstemp(path)) == 0);
+  write_file(path);
+  quire_safetensors tensors;
+  quire_error error;
+  told_more = 1000;
+  const quire_status status = quire_safetensors_open(path, &tensors, &error);
+  told_more = 0;
+  assert_int_equal(status, QUIRE_IO);
+  assert_non_null(strstr(error.message, "and now ends after"));
+  assert_int_equal(unlink(path), 0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_read),       cmocka_unit_test(test_alignment),
-      cmocka_unit_test(test_truncation), cmocka_unit_test(test_damage),
-      cmocka_unit_test(test_all_types),  cmocka_unit_test(test_write_failure),
+      cmocka_unit_test(test_read),
+      cmocka_unit_test(test_alignment),
+      cmocka_unit_test(test_truncation),
+      cmocka_unit_test(test_damage),
+      cmocka_unit_test(test_all_types),
+      cmocka_unit_test(test_write_failure),
+      cmocka_unit_test(test_cut_off_when_open),
+      cmocka_unit_test(test_cut_off_while_read),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

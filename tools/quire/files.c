@@ -2,10 +2,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -23,7 +23,25 @@ uint64_t quire_clock_nanoseconds(void) {
   return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-static quire_status map_descriptor(int descriptor, quire_file_bytes *bytes, quire_error *error) {
+/* Reads `size` bytes, in as many pieces as the system likes. */
+static quire_status read_all(int descriptor, unsigned char *memory, size_t size,
+                             quire_error *error) {
+  for (size_t done = 0; done < size;) {
+    const ssize_t got = read(descriptor, memory + done, size - done);
+    if (got < 0 && errno != EINTR) {
+      return fail_with_errno(error, errno);
+    }
+    if (got == 0) {
+      return quire_failure_set(error, QUIRE_IO, "it had %zu bytes, and now ends after %zu", size,
+                               done);
+    }
+    done += got > 0 ? (size_t)got : 0;
+  }
+  return QUIRE_OK;
+}
+
+static quire_status load_descriptor(int descriptor, quire_file_bytes *bytes, quire_error *error) {
+  enum { ALIGNMENT = 64 };
   struct stat about;
   if (fstat(descriptor, &about) != 0) {
     return fail_with_errno(error, errno);
@@ -31,27 +49,32 @@ static quire_status map_descriptor(int descriptor, quire_file_bytes *bytes, quir
   if (!S_ISREG(about.st_mode)) {
     return quire_failure_set(error, QUIRE_IO, "not a regular file");
   }
-  bytes->size = (size_t)about.st_size;
-  if (bytes->size == 0) { /* mmap refuses an empty file */
-    bytes->data = (const unsigned char *)"";
-    return QUIRE_OK;
+  const uintmax_t size = (uintmax_t)about.st_size;
+  if (size > SIZE_MAX - ALIGNMENT) {
+    return quire_failure_set(error, QUIRE_OUT_OF_MEMORY, "no memory for %ju bytes", size);
   }
-  void *memory = mmap(NULL, bytes->size, PROT_READ, MAP_PRIVATE, descriptor, 0);
-  if (memory == MAP_FAILED) {
-    return fail_with_errno(error, errno);
+  /* A size of zero has memory too. */
+  void *memory = aligned_alloc(ALIGNMENT, ((size_t)size / ALIGNMENT + 1) * ALIGNMENT);
+  if (!memory) {
+    return quire_failure_set(error, QUIRE_OUT_OF_MEMORY, "no memory for %ju bytes", size);
   }
-  bytes->data = memory;
+  const quire_status status = read_all(descriptor, memory, (size_t)size, error);
+  if (status != QUIRE_OK) {
+    free(memory);
+    return status;
+  }
+  *bytes = (quire_file_bytes){.data = memory, .size = (size_t)size, .owned = memory};
   return QUIRE_OK;
 }
 
-quire_status quire_file_map(const char *path, quire_file_bytes *bytes, quire_error *error) {
+quire_status quire_file_load(const char *path, quire_file_bytes *bytes, quire_error *error) {
   *bytes = (quire_file_bytes){0};
   /* O_NONBLOCK: a pipe without a writer must be refused, not waited for. */
   const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) {
     return fail_with_errno(error, errno);
   }
-  const quire_status status = map_descriptor(descriptor, bytes, error);
+  const quire_status status = load_descriptor(descriptor, bytes, error);
   (void)close(descriptor);
   return status;
 }
@@ -103,11 +126,7 @@ quire_status quire_file_read(const char *path, size_t limit, quire_file_bytes *b
 }
 
 void quire_file_release(quire_file_bytes *bytes) {
-  if (bytes->owned) {
-    free(bytes->owned);
-  } else if (bytes->size > 0) {
-    (void)munmap((void *)(uintptr_t)bytes->data, bytes->size);
-  }
+  free(bytes->owned);
   *bytes = (quire_file_bytes){0};
 }
 

@@ -7,15 +7,20 @@
 
 #include "quire/status.h"
 
-/* A file's bytes: mapped, or (standard input) read into memory. */
+/* A file's bytes, in memory of their own. */
 typedef struct quire_file_bytes {
   const unsigned char *data; /* never NULL after success */
   size_t size;
-  void *owned; /* memory to free, or NULL if mapped */
+  void *owned; /* memory to free */
 } quire_file_bytes;
 
-/* Maps a regular file for reading. Statuses: NOT_FOUND, IO, OUT_OF_MEMORY. */
-quire_status quire_file_map(const char *path, quire_file_bytes *bytes, quire_error *error);
+/*
+ * Reads a regular file, to addresses that are multiples of 64. It is not mapped: what another
+ * program does to the file afterwards, such as cutting it off, then changes nothing that was
+ * checked, and ends no process. Statuses: NOT_FOUND, IO (it became shorter meanwhile, too),
+ * OUT_OF_MEMORY.
+ */
+quire_status quire_file_load(const char *path, quire_file_bytes *bytes, quire_error *error);
 
 /* Reads a whole file of at most `limit` bytes, or standard input if path is "-". */
 quire_status quire_file_read(const char *path, size_t limit, quire_file_bytes *bytes,
