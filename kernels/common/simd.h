@@ -81,6 +81,53 @@ static inline vec vec_exp_nonpositive(vec x) {
   return vec_select(vec_less(x, vec_set(-87.3f)), vec_zero(), scaled);
 }
 
+/*
+ * vec_exp_nonpositive of four vectors in step: one after the other, they fill a core with
+ * instructions that wait for each other.
+ */
+static inline void vec_exp_nonpositive_4(vec x[4]) {
+  const vec magic = vec_set(0x1.8p23f);
+  vec t[4];
+  vec r[4];
+  vec q[4];
+  for (int i = 0; i < 4; ++i) {
+    t[i] = vec_fma(x[i], vec_set(0x1.715476p0f), magic);
+  }
+  for (int i = 0; i < 4; ++i) {
+    q[i] = vec_sub(t[i], magic);
+  }
+  for (int i = 0; i < 4; ++i) {
+    r[i] = vec_fnmadd(q[i], vec_set(0x1.62e4p-1f), x[i]);
+  }
+  for (int i = 0; i < 4; ++i) {
+    r[i] = vec_fnmadd(q[i], vec_set(0x1.7f7d1cp-20f), r[i]);
+  }
+  for (int i = 0; i < 4; ++i) {
+    q[i] = vec_fma(vec_set(0x1.6a24p-10f), r[i], vec_set(0x1.123a02p-7f));
+  }
+  for (int i = 0; i < 4; ++i) {
+    q[i] = vec_fma(q[i], r[i], vec_set(0x1.5558f2p-5f));
+  }
+  for (int i = 0; i < 4; ++i) {
+    q[i] = vec_fma(q[i], r[i], vec_set(0x1.555492p-3f));
+  }
+  for (int i = 0; i < 4; ++i) {
+    q[i] = vec_fma(q[i], r[i], vec_set(0x1.fffffcp-2f));
+  }
+  for (int i = 0; i < 4; ++i) {
+    q[i] = vec_fma(vec_mul(r[i], r[i]), q[i], r[i]);
+  }
+  for (int i = 0; i < 4; ++i) {
+    q[i] = vec_add(q[i], vec_set(1.0f));
+  }
+  for (int i = 0; i < 4; ++i) {
+    q[i] = vec_mul(q[i], vec_power_of_low_bits(t[i]));
+  }
+  for (int i = 0; i < 4; ++i) {
+    x[i] = vec_select(vec_less(x[i], vec_set(-87.3f)), vec_zero(), q[i]);
+  }
+}
+
 /* exp for any x: the bits of quire_exp. */
 static inline vec vec_exp(vec x) {
   const vec magic = vec_set(0x1.8p23f);

@@ -74,24 +74,48 @@ static inline void store_weights(float *weights, const vec *w) {
   }
 }
 
-/* Keys [b->first, b->end) for a single row: not in pairs, since a neighbour may be invisible. */
+/* Keys [first, end) for a single row: not in pairs, since a neighbour may be invisible. */
 static void value_alone(const prefill_walk *walk, const prefill_tile *t, size_t column,
-                        const value_block *b, int vecs) {
+                        const value_block *b, int row, const float *factor, int64_t first,
+                        int64_t end, int vecs) {
   uint16_t weights[QUIRE_PAGED_TILE];
-  memcpy(weights, b->weights, sizeof weights);
+  memcpy(weights, b->weights + row * QUIRE_PAGED_TILE, sizeof weights);
   for (int i = 0; i < vecs; ++i) {
-    float *out = b->accumulators + i * VEC_LANES;
+    float *out = b->accumulators + (size_t)row * b->stride + i * VEC_LANES;
     const size_t at = column + (size_t)(i * VEC_LANES);
     vec sum = vec_load(out);
-    if (b->factors != NULL) {
-      sum = vec_mul(sum, vec_set(*b->factors));
+    if (factor != NULL) {
+      sum = vec_mul(sum, vec_set(*factor));
     }
-    for (size_t key = b->first; key < b->end; ++key) {
+    for (int64_t key = first; key < end; ++key) {
       const vec v = _mm512_castsi512_ps(
           _mm512_slli_epi32(value_half(t->values[key], at, walk->value_size), 16));
       sum = vec_fma(vec_set(quire_bf16_to_f32(weights[key])), v, sum);
     }
     vec_store(out, sum);
+  }
+}
+
+/* Rows that do not see the same keys. */
+static void value_apart(const prefill_walk *walk, const prefill_tile *t, size_t column,
+                        const value_block *b, int rows, int vecs) {
+  value_block common = *b;
+  const int64_t first = (int64_t)b->first * WORD_ELEMENTS;
+  const int64_t end = (int64_t)b->end * WORD_ELEMENTS;
+  for (int i = 0; i < rows && b->firsts != NULL; ++i) {
+    value_alone(walk, t, column, b, i, b->factors + i, b->firsts[i], lesser(first, b->ends[i]),
+                vecs);
+    common.factors = NULL;
+  }
+  common.firsts = NULL;
+  common.ends = NULL;
+  if (first < end) {
+    value_panel(&common, rows, vecs);
+  }
+  for (int i = 0; i < rows; ++i) {
+    if (end < b->ends[i]) {
+      value_alone(walk, t, column, b, i, NULL, end, b->ends[i], vecs);
+    }
   }
 }
 

@@ -70,13 +70,13 @@ static inline void store_weights(float *weights, const vec *w) {
   }
 }
 
-/* Keys [b->first, b->end) for a single row. */
-static void value_alone(const prefill_walk *walk, const prefill_tile *t, size_t column,
-                        const value_block *b, int vecs) {
+/* Rows that do not see the same keys. */
+static void value_apart(const prefill_walk *walk, const prefill_tile *t, size_t column,
+                        const value_block *b, int rows, int vecs) {
   (void)walk;
   (void)t;
   (void)column;
-  value_panel(b, 1, vecs);
+  value_panel(b, rows, vecs);
 }
 
 #endif

@@ -4,15 +4,13 @@
 
 #include "paged_attention_prefill_walk_body.h"
 
-static int64_t score_matrix_rows(prefill_walk *walk, bool whole) {
+static int64_t score_matrix_rows(prefill_walk *walk) {
   (void)walk;
-  (void)whole;
   return 0;
 }
 
-static int64_t value_matrix_rows(prefill_walk *walk, bool whole, prefill_states *states) {
+static int64_t value_matrix_rows(prefill_walk *walk, prefill_states *states) {
   (void)walk;
-  (void)whole;
   (void)states;
   return 0;
 }

@@ -10,12 +10,13 @@
 
 #include "paged_work.h"
 #include "simd.h"
+#include "simd_repeat.h"
 
-/* Shapes are compile-time constants at every call: the kernels must be inlined. */
+/* Inlined into a caller of many variables, a kernel would lose registers to them. */
 #if defined(__GNUC__)
-#define PREFILL_INLINE static inline __attribute__((always_inline))
+#define PREFILL_APART static __attribute__((noinline))
 #else
-#define PREFILL_INLINE static inline
+#define PREFILL_APART static
 #endif
 
 enum {
@@ -71,61 +72,29 @@ static inline void prefetch_lines(prefill_ahead *ahead) {
   }
 }
 
-/* scores[row][key] by `size` words of `rows` rows and the first `vecs` vectors of a panel of
- * keys. */
-PREFILL_INLINE void score_registers(const float *queries, size_t query_stride, const float *keys,
-                                    size_t size, float *scores, prefill_ahead *ahead,
-                                    const int rows, const int vecs) {
-  for (size_t piece = 0; piece < size; piece += SCORE_PIECE) {
-    const size_t end = size - piece < SCORE_PIECE ? size : piece + SCORE_PIECE;
-    vec sums[ROW_TILE][PANEL_VECS];
-    for (int row = 0; row < rows; ++row) {
-      for (int i = 0; i < vecs; ++i) {
-        sums[row][i] = vec_zero();
-      }
-    }
-    for (size_t d = piece; d < end; ++d) {
-      prefetch_lines(ahead);
-      vec key[PANEL_VECS];
-      for (int i = 0; i < vecs; ++i) {
-        key[i] = vec_load(keys + d * PANEL + (size_t)i * VEC_LANES);
-      }
-      for (int row = 0; row < rows; ++row) {
-        const vec q = vec_set(queries[(size_t)row * query_stride + d]);
-        for (int i = 0; i < vecs; ++i) {
-          sums[row][i] = word_multiply_add(q, key[i], sums[row][i]);
-        }
-      }
-    }
-    for (int row = 0; row < rows; ++row) {
-      float *out = scores + row * QUIRE_PAGED_TILE;
-      for (int i = 0; i < vecs; ++i) {
-        const vec sum = sums[row][i];
-        vec_store(out + i * VEC_LANES,
-                  piece == 0 ? sum : vec_add(vec_load(out + i * VEC_LANES), sum));
-      }
-    }
-  }
-}
+/* Where `rows` rows of weights meet keys [first, end) of a panel of `vecs` vectors of columns. */
+typedef struct value_block {
+  const float *weights; /* [row][QUIRE_PAGED_TILE], in words */
+  const float *factors; /* of what was there, one a row; NULL: 1 */
+  const float *values;  /* [word][vecs * VEC_LANES] */
+  float *accumulators;
+  size_t stride;     /* of accumulators */
+  size_t first, end; /* keys, in words */
+  /* Keys of each row; what lies outside of [first, end) it meets alone. NULL: none do. */
+  const uint8_t *firsts, *ends;
+  prefill_ahead *ahead;
+} value_block;
 
-#define SCORE_ROWS(vecs)                                                                      \
-  static void score_rows_##vecs(const float *queries, size_t query_stride, const float *keys, \
-                                size_t size, float *scores, prefill_ahead *ahead, int rows) { \
-    if (rows > 4) {                                                                           \
-      score_registers(queries, query_stride, keys, size, scores, ahead, ROW_TILE, vecs);      \
-    } else if (rows > 2) {                                                                    \
-      score_registers(queries, query_stride, keys, size, scores, ahead, 4, vecs);             \
-    } else {                                                                                  \
-      score_registers(queries, query_stride, keys, size, scores, ahead, 2, vecs);             \
-    }                                                                                         \
-  }
-SCORE_ROWS(1)
-SCORE_ROWS(2)
+#define QUIRE_VECS 1
+#include "paged_attention_prefill_rows_tmpl.h"
+#define QUIRE_VECS 2
+#include "paged_attention_prefill_rows_tmpl.h"
 #if !defined(__AVX2__) || defined(__AVX512F__)
-SCORE_ROWS(3)
-SCORE_ROWS(4)
+#define QUIRE_VECS 3
+#include "paged_attention_prefill_rows_tmpl.h"
+#define QUIRE_VECS 4
+#include "paged_attention_prefill_rows_tmpl.h"
 #endif
-#undef SCORE_ROWS
 
 /* rows: 1 to ROW_TILE; up to that many, and their scores, may be touched. */
 static void score_panel(const float *queries, size_t query_stride, const float *keys, size_t size,
@@ -147,84 +116,6 @@ static void score_panel(const float *queries, size_t query_stride, const float *
 #endif
   }
 }
-
-/* Where `rows` rows of weights meet keys [first, end) of a panel of `vecs` vectors of columns. */
-typedef struct value_block {
-  const float *weights; /* [row][QUIRE_PAGED_TILE], in words */
-  const float *factors; /* of what was there, one a row; NULL: 1 */
-  const float *values;  /* [word][vecs * VEC_LANES] */
-  float *accumulators;
-  size_t stride;     /* of accumulators */
-  size_t first, end; /* keys, in words */
-  prefill_ahead *ahead;
-} value_block;
-
-/* acc = acc * factor, then one chain over the keys, ascending. */
-PREFILL_INLINE void value_registers(const value_block *b, const int rows, const int vecs) {
-  vec sums[ROW_TILE][PANEL_VECS];
-  for (int row = 0; row < rows; ++row) {
-    const float *from = b->accumulators + (size_t)row * b->stride;
-    for (int i = 0; i < vecs; ++i) {
-      sums[row][i] = vec_load(from + i * VEC_LANES);
-      if (b->factors != NULL) {
-        sums[row][i] = vec_mul(sums[row][i], vec_set(b->factors[row]));
-      }
-    }
-  }
-  const float *weights = b->weights;
-  const float *values = b->values + b->first * (size_t)(vecs * VEC_LANES);
-  const size_t end = b->end;
-  for (size_t key = b->first; key < end; ++key, values += vecs * VEC_LANES) {
-    vec v[PANEL_VECS];
-    prefetch_lines(b->ahead);
-    for (int i = 0; i < vecs; ++i) {
-      v[i] = vec_load(values + i * VEC_LANES);
-    }
-    for (int row = 0; row < rows; ++row) {
-      const vec w = vec_set(weights[(size_t)row * QUIRE_PAGED_TILE + key]);
-      for (int i = 0; i < vecs; ++i) {
-        sums[row][i] = word_multiply_add(w, v[i], sums[row][i]);
-      }
-    }
-  }
-  for (int row = 0; row < rows; ++row) {
-    float *to = b->accumulators + (size_t)row * b->stride;
-    for (int i = 0; i < vecs; ++i) {
-      vec_store(to + i * VEC_LANES, sums[row][i]);
-    }
-  }
-}
-
-#define VALUE_ROWS(vecs)                                                \
-  static void value_rows_##vecs(const value_block *b, int rows) {       \
-    if (rows == ROW_TILE) {                                             \
-      value_registers(b, ROW_TILE, vecs);                               \
-      return;                                                           \
-    }                                                                   \
-    value_block rest = *b;                                              \
-    for (int part = 4; part > 0; part /= 2) {                           \
-      if ((rows & part) == 0) {                                         \
-        continue;                                                       \
-      }                                                                 \
-      if (part == 4) {                                                  \
-        value_registers(&rest, 4, vecs);                                \
-      } else if (part == 2) {                                           \
-        value_registers(&rest, 2, vecs);                                \
-      } else {                                                          \
-        value_registers(&rest, 1, vecs);                                \
-      }                                                                 \
-      rest.weights += part * QUIRE_PAGED_TILE;                          \
-      rest.factors = rest.factors != NULL ? rest.factors + part : NULL; \
-      rest.accumulators += (size_t)part * rest.stride;                  \
-    }                                                                   \
-  }
-VALUE_ROWS(1)
-VALUE_ROWS(2)
-#if !defined(__AVX2__) || defined(__AVX512F__)
-VALUE_ROWS(3)
-VALUE_ROWS(4)
-#endif
-#undef VALUE_ROWS
 
 /* rows: 1 to ROW_TILE. */
 static void value_panel(const value_block *b, int rows, int vecs) {

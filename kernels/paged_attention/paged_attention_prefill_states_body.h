@@ -65,7 +65,7 @@ static void store_states(const prefill_walk *walk, const prefill_states *states,
   }
 }
 
-static void finish_rows(const prefill_walk *walk, const prefill_states *states) {
+PREFILL_APART void finish_rows(const prefill_walk *walk, const prefill_states *states) {
   for (int64_t row = 0; row < walk->row_count; ++row) {
     quire_attend_state state = state_of(walk, states, row);
     finish_row(&walk->target, walk->item->first_row + (walk->first_row + row) / walk->group,

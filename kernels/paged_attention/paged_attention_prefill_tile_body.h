@@ -14,30 +14,17 @@
 #include "paged_attention_prefill_no_tiles_body.h"
 #endif
 
-/* Whether every row that sees some of the tile sees all of it. */
-static bool is_whole(const prefill_walk *walk, const prefill_tile *t) {
-  int64_t first;
-  int64_t end;
-  int64_t unused;
-  row_visible(walk, walk->end_seen - 1, &first, &unused);
-  row_visible(walk, walk->first_seen, &unused, &end);
-  return first <= t->origin && end >= t->origin + QUIRE_PAGED_TILE;
-}
-
-static void score_tile(prefill_walk *walk, const prefill_tile *t, bool whole) {
-  const int64_t begin = walk->first_seen + score_matrix_rows(walk, whole);
+static void score_tile(prefill_walk *walk) {
+  const int64_t begin = walk->first_seen + score_matrix_rows(walk);
   for (int64_t panel = 0; panel < QUIRE_PAGED_TILE; panel += PANEL) {
     const float *keys = walk->keys + (size_t)panel * walk->query_stride;
     for (int64_t row = begin; row < walk->end_seen; row += ROW_TILE) {
       int64_t vecs = PANEL_VECS;
-      if (!whole) {
-        int64_t first;
-        int64_t end;
-        int64_t unused;
-        row_visible(walk, row, &first, &unused);
-        row_visible(walk, lesser(row + ROW_TILE, walk->end_seen) - 1, &unused, &end);
-        vecs = lesser(PANEL_VECS, (end - t->origin - panel + VEC_LANES - 1) / VEC_LANES);
-        if (vecs <= 0 || first - t->origin >= panel + PANEL) {
+      if (!walk->whole) {
+        /* Later rows see later keys. */
+        const int64_t last = lesser(row + ROW_TILE, walk->end_seen) - 1;
+        vecs = lesser(PANEL_VECS, (walk->row_end[last] - panel + VEC_LANES - 1) / VEC_LANES);
+        if (vecs <= 0 || walk->row_first[row] >= panel + PANEL) {
           continue;
         }
       }
@@ -79,16 +66,19 @@ static inline vec largest_of_row(const float *scores) {
   return most;
 }
 
-/* Scores to weights; returns the lanes of their sum. What is stored is multiplied by the scales of
-   the values, unless those are NULL. */
+/* Scores to weights; returns the lanes of their sum. The maximum is finite, so that a score of -inf
+   has weight 0. What is stored is multiplied by the scales of the values, unless those are NULL. */
 static inline vec weigh_row(float *scores, const float *scales, float maximum) {
-  const vec none = vec_set(-INFINITY);
   const vec m = vec_set(maximum);
   lanes16 lanes;
   vec w[TILE_VECS];
   for (size_t i = 0; i < TILE_VECS; ++i) {
-    const vec x = vec_load(scores + i * VEC_LANES);
-    w[i] = vec_select(vec_equal(x, none), vec_zero(), vec_exp_nonpositive(vec_sub(x, m)));
+    w[i] = vec_sub(vec_load(scores + i * VEC_LANES), m);
+  }
+  for (size_t i = 0; i < TILE_VECS; i += 4) {
+    vec_exp_nonpositive_4(w + i);
+  }
+  for (size_t i = 0; i < TILE_VECS; ++i) {
     vec *lane = &lanes.part[i % LANES16_PARTS];
     *lane = i < LANES16_PARTS ? w[i] : vec_add(*lane, w[i]);
   }
@@ -100,8 +90,8 @@ static inline vec weigh_row(float *scores, const float *scales, float maximum) {
 }
 
 /* Up to VEC_LANES rows: m' = max(m, mt), a = exp(m - m'), w = exp(x - m'), l = fma(l, a, sum). */
-static void weigh_rows(const prefill_walk *walk, const prefill_tile *t, bool masked, int64_t row,
-                       size_t count, prefill_states *states) {
+PREFILL_APART void weigh_rows(const prefill_walk *walk, const prefill_tile *t, bool masked,
+                              int64_t row, size_t count, prefill_states *states) {
   float *scores = walk->weights + row * QUIRE_PAGED_TILE;
   const bool finishes =
       WORD_ELEMENTS != 1 || walk->call.softcap > 0.0f || walk->call.k_scale_cache->data != NULL;
@@ -114,24 +104,24 @@ static void weigh_rows(const prefill_walk *walk, const prefill_tile *t, bool mas
     }
     uint64_t visible = ALL_KEYS;
     if (masked) {
-      int64_t first;
-      int64_t end;
-      row_visible(walk, row + (int64_t)i, &first, &end);
-      visible = t->mapped & bits_between(first - t->origin, end - t->origin);
+      const int64_t at = row + (int64_t)i;
+      visible = walk->whole ? t->mapped
+                            : t->mapped & bits_between(walk->row_first[at], walk->row_end[at]);
     }
     states->seen[row + (int64_t)i] |= visible != 0;
     rows[i] = masked || finishes ? mask_row(walk, t, scores + i * QUIRE_PAGED_TILE, visible)
                                  : largest_of_row(scores + i * QUIRE_PAGED_TILE);
   }
+  const vec none = vec_set(-INFINITY);
   float *maxima = states->maximum + row;
   const vec before = vec_load_first(maxima, count);
   const vec after = vec_max(before, vec_max_rows(rows));
-  const vec factor = vec_select(vec_equal(before, vec_set(-INFINITY)), vec_zero(),
-                                vec_exp_nonpositive(vec_sub(before, after)));
+  const vec factor =
+      vec_select(vec_equal(before, none), vec_zero(), vec_exp_nonpositive(vec_sub(before, after)));
   vec_store_first(maxima, count, after);
   vec_store_first(walk->scales + row, count, factor);
   float lanes[VEC_LANES]; /* a masked store would keep the loads waiting */
-  vec_store(lanes, after);
+  vec_store(lanes, vec_select(vec_equal(after, none), vec_zero(), after));
   for (size_t i = 0; i < VEC_LANES; ++i) {
     rows[i] = i < count ? weigh_row(scores + i * QUIRE_PAGED_TILE, scales, lanes[i]) : vec_zero();
   }
@@ -140,58 +130,33 @@ static void weigh_rows(const prefill_walk *walk, const prefill_tile *t, bool mas
 }
 
 /* Rows that do not see the same keys: what all see at once, before and after that row by row. */
-static void value_rows_apart(const prefill_walk *walk, const prefill_tile *t, int64_t row, int rows,
-                             size_t column, const value_block *whole, int vecs) {
-  int64_t firsts[ROW_TILE];
-  int64_t ends[ROW_TILE];
-  int64_t first = 0;
-  int64_t end = QUIRE_PAGED_TILE;
-  int64_t least = QUIRE_PAGED_TILE;
+PREFILL_APART void value_rows_apart(const prefill_walk *walk, const prefill_tile *t, int64_t row,
+                                    int rows, size_t column, const value_block *whole, int vecs) {
+  const uint8_t *const firsts = walk->row_first + row;
+  const uint8_t *const ends = walk->row_end + row;
+  int first = 0;
+  int end = QUIRE_PAGED_TILE;
+  int least = QUIRE_PAGED_TILE;
   for (int i = 0; i < rows; ++i) {
-    row_visible(walk, row + i, &firsts[i], &ends[i]);
-    firsts[i] = lesser(greater(firsts[i] - t->origin, 0), QUIRE_PAGED_TILE);
-    ends[i] = greater(lesser(ends[i] - t->origin, QUIRE_PAGED_TILE), firsts[i]);
-    first = greater(first, firsts[i]);
-    end = lesser(end, ends[i]);
-    least = lesser(least, firsts[i]);
+    first = firsts[i] > first ? firsts[i] : first;
+    end = ends[i] < end ? ends[i] : end;
+    least = firsts[i] < least ? firsts[i] : least;
   }
   first = (first + WORD_ELEMENTS - 1) / WORD_ELEMENTS * WORD_ELEMENTS;
   end = end / WORD_ELEMENTS * WORD_ELEMENTS;
   if (end <= first) {
     first = end = QUIRE_PAGED_TILE; /* nothing in common: each on its own */
   }
-  value_block one = *whole;
-  const bool apart_first = least < first;
-  for (int i = 0; i < rows && apart_first; ++i) {
-    one.weights = whole->weights + i * QUIRE_PAGED_TILE;
-    one.factors = whole->factors + i;
-    one.accumulators = whole->accumulators + (size_t)i * whole->stride;
-    one.first = (size_t)firsts[i];
-    one.end = (size_t)lesser(first, ends[i]);
-    value_alone(walk, t, column, &one, vecs);
-  }
-  if (first < end) {
-    value_block common = *whole;
-    common.factors = apart_first ? NULL : whole->factors;
-    common.first = (size_t)first / WORD_ELEMENTS;
-    common.end = (size_t)end / WORD_ELEMENTS;
-    value_panel(&common, rows, vecs);
-  }
-  one.factors = NULL;
-  for (int i = 0; i < rows; ++i) {
-    if (end < ends[i]) {
-      one.weights = whole->weights + i * QUIRE_PAGED_TILE;
-      one.accumulators = whole->accumulators + (size_t)i * whole->stride;
-      one.first = (size_t)end;
-      one.end = (size_t)ends[i];
-      value_alone(walk, t, column, &one, vecs);
-    }
-  }
+  value_block block = *whole;
+  block.first = (size_t)first / WORD_ELEMENTS;
+  block.end = (size_t)end / WORD_ELEMENTS;
+  block.firsts = least < first ? firsts : NULL;
+  block.ends = ends;
+  value_apart(walk, t, column, &block, rows, vecs);
 }
 
-static void value_tile(prefill_walk *walk, const prefill_tile *t, bool whole,
-                       prefill_states *states) {
-  const int64_t begin = walk->first_seen + value_matrix_rows(walk, whole, states);
+static void value_tile(prefill_walk *walk, const prefill_tile *t, prefill_states *states) {
+  const int64_t begin = walk->first_seen + value_matrix_rows(walk, states);
   for (size_t column = 0; column < walk->value_stride; column += PANEL) {
     const size_t width = walk->value_stride - column < PANEL ? walk->value_stride - column : PANEL;
     const int vecs = (int)(width / VEC_LANES);
@@ -207,7 +172,7 @@ static void value_tile(prefill_walk *walk, const prefill_tile *t, bool whole,
           .end = QUIRE_PAGED_TILE / WORD_ELEMENTS,
           .ahead = &walk->key_ahead,
       };
-      if (whole) {
+      if (walk->whole) {
         value_panel(&block, rows, vecs);
       } else {
         value_rows_apart(walk, t, row, rows, column, &block, vecs);
@@ -251,15 +216,15 @@ static void attend_tile(prefill_walk *walk, int64_t origin, prefill_states *stat
   }
   look_at_next(walk, t, next);
   walk->pack_keys(t, walk->head_size, walk->keys);
-  const bool whole = is_whole(walk, t);
-  score_tile(walk, t, whole);
-  const bool masked = !whole || t->mapped != ALL_KEYS;
+  find_keys(walk, t);
+  score_tile(walk);
+  const bool masked = !walk->whole || t->mapped != ALL_KEYS;
   for (int64_t row = walk->first_seen; row < walk->end_seen; row += VEC_LANES) {
     weigh_rows(walk, t, masked, row, (size_t)lesser(VEC_LANES, walk->end_seen - row), states);
   }
   walk->pack_values(t, (size_t)(t->first - origin), (size_t)(t->end - origin), walk->value_size,
                     walk->values);
-  value_tile(walk, t, whole, states);
+  value_tile(walk, t, states);
 }
 
 #endif

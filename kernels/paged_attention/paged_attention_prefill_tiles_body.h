@@ -127,13 +127,13 @@ static void multiply_blocks(matrix_product p, int64_t rows, size_t columns, pref
 }
 
 /* Rows from first_seen on whose products with a whole tile of keys are done here. */
-static int64_t matrix_rows(const prefill_walk *walk, bool whole) {
-  return whole ? (walk->end_seen - walk->first_seen) / MATRIX_SIDE * MATRIX_SIDE : 0;
+static int64_t matrix_rows(const prefill_walk *walk) {
+  return walk->whole ? (walk->end_seen - walk->first_seen) / MATRIX_SIDE * MATRIX_SIDE : 0;
 }
 
 /* Returns how many rows it has done, from the first that sees the tile on. */
-static int64_t score_matrix_rows(prefill_walk *walk, bool whole) {
-  const int64_t rows = matrix_rows(walk, whole);
+static int64_t score_matrix_rows(prefill_walk *walk) {
+  const int64_t rows = matrix_rows(walk);
   const matrix_product product = {
       .a = walk->queries + (size_t)walk->first_seen * walk->query_stride,
       .a_stride = walk->query_stride,
@@ -149,8 +149,8 @@ static int64_t score_matrix_rows(prefill_walk *walk, bool whole) {
 }
 
 /* Likewise. */
-static int64_t value_matrix_rows(prefill_walk *walk, bool whole, prefill_states *states) {
-  const int64_t rows = matrix_rows(walk, whole);
+static int64_t value_matrix_rows(prefill_walk *walk, prefill_states *states) {
+  const int64_t rows = matrix_rows(walk);
   const size_t stride = walk->value_stride;
   float *accumulators = states->accumulators + (size_t)walk->first_seen * stride;
   for (int64_t row = 0; row < rows; ++row) {

@@ -8,7 +8,11 @@
 #include "paged_work.h"
 #include "simd.h"
 
-enum { PREFILL_LEVELS = 3, QUERIES_AHEAD = 8 };
+enum {
+  PREFILL_LEVELS = 3,
+  QUERIES_AHEAD = 8,
+  MOST_ROWS = 384 + QUIRE_PAGED_SPARE_ROWS /* of a slice */
+};
 
 #define VEC_BITS (((uint64_t)1 << VEC_LANES) - 1)
 #define ALL_KEYS UINT64_MAX
@@ -63,8 +67,10 @@ typedef struct prefill_walk {
   int64_t first, end; /* keys that some row sees */
   /* The tile. */
   prefill_tile tiles[2];
-  int64_t first_seen, end_seen;         /* rows of the block that see something of it */
-  prefill_ahead key_ahead, value_ahead; /* rows of the next tile */
+  int64_t first_seen, end_seen;                     /* rows of the block that see something of it */
+  bool whole;                                       /* each of them sees all of it */
+  uint8_t row_first[MOST_ROWS], row_end[MOST_ROWS]; /* else: keys of the tile that each sees */
+  prefill_ahead key_ahead, value_ahead;             /* rows of the next tile */
 } prefill_walk;
 
 /* ---- scratch ---- */
@@ -78,7 +84,8 @@ static void carve_slice(prefill_walk *walk, size_t runner) {
   walk->values = walk->keys + QUIRE_PAGED_TILE * walk->query_stride;
   walk->factors = walk->values + QUIRE_PAGED_TILE * walk->value_stride;
   const size_t count = (size_t)rows->shape[1];
-  walk->row_limit = rows->shape[1] - QUIRE_PAGED_SPARE_ROWS;
+  walk->row_limit =
+      (rows->shape[1] < MOST_ROWS ? rows->shape[1] : MOST_ROWS) - QUIRE_PAGED_SPARE_ROWS;
   at = (float *)rows->data + (int64_t)runner * rows->stride[0];
   walk->queries = at;
   walk->weights = walk->queries + count * walk->query_stride;
@@ -197,6 +204,29 @@ static void find_rows(prefill_walk *walk, const prefill_tile *t) {
   }
   walk->first_seen = greater(0, first_token * walk->group - walk->first_row);
   walk->end_seen = lesser(walk->row_count, end_token * walk->group - walk->first_row);
+}
+
+/* Whether every row that sees some of the tile sees all of it; else what each of them sees. */
+static void find_keys(prefill_walk *walk, const prefill_tile *t) {
+  int64_t first;
+  int64_t end;
+  int64_t unused;
+  row_visible(walk, walk->end_seen - 1, &first, &unused);
+  row_visible(walk, walk->first_seen, &unused, &end);
+  walk->whole = first <= t->origin && end >= t->origin + QUIRE_PAGED_TILE;
+  if (walk->whole) {
+    return;
+  }
+  int64_t member = (walk->first_row + walk->first_seen) % walk->group;
+  for (int64_t row = walk->first_seen; row < walk->end_seen; member = 0) {
+    row_visible(walk, row, &first, &end);
+    first = lesser(greater(first - t->origin, 0), QUIRE_PAGED_TILE);
+    end = greater(lesser(end - t->origin, QUIRE_PAGED_TILE), first);
+    for (; member < walk->group && row < walk->end_seen; ++member, ++row) {
+      walk->row_first[row] = (uint8_t)first;
+      walk->row_end[row] = (uint8_t)end;
+    }
+  }
 }
 
 /* Rows of the next tile, for the kernels of this one to prefetch in so many steps; NULL: none. */
