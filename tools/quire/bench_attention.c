@@ -45,9 +45,30 @@ double quire_bench_attention_bytes(const bench_attention *item, quire_dtype dtyp
   return bytes;
 }
 
-/* Blocks are given out in random order, each sequence's row of the table filled from the left. */
+/* Columns of a sequence's row of the table that hold blocks. As in a serving engine, blocks behind
+   the window of the first new token are gone. */
+static void find_columns(const bench_attention *item, const bench_sequence *sequence,
+                         int64_t *first, int64_t *end) {
+  const int64_t hidden = item->window > 0 ? sequence->past + 1 - item->window : 0;
+  *first = hidden > 0 ? hidden / item->block_size : 0;
+  *end = (sequence->past + sequence->fresh + item->block_size - 1) / item->block_size;
+}
+
+static int64_t count_blocks(const bench_attention *item) {
+  int64_t blocks = 0;
+  for (size_t s = 0; s < item->sequence_count; ++s) {
+    int64_t first;
+    int64_t end;
+    find_columns(item, &item->sequences[s], &first, &end);
+    blocks += end - first;
+  }
+  return blocks;
+}
+
+/* Blocks are given out in random order. */
 static void fill_table(bench_builder *builder, const bench_attention *item, int64_t columns,
-                       int64_t blocks, int32_t *table) {
+                       int32_t *table) {
+  const int64_t blocks = count_blocks(item);
   int32_t *order = calloc((size_t)blocks + 1, sizeof *order);
   if (!order || !table) {
     free(order);
@@ -60,9 +81,11 @@ static void fill_table(bench_builder *builder, const bench_attention *item, int6
   }
   int64_t next = 0;
   for (size_t s = 0; s < item->sequence_count; ++s) {
-    const int64_t total = item->sequences[s].past + item->sequences[s].fresh;
+    int64_t first;
+    int64_t end;
+    find_columns(item, &item->sequences[s], &first, &end);
     for (int64_t c = 0; c < columns; ++c) {
-      table[(int64_t)s * columns + c] = c * item->block_size < total ? order[next++] : -1;
+      table[(int64_t)s * columns + c] = c >= first && c < end ? order[next++] : -1;
     }
   }
   free(order);
@@ -71,7 +94,6 @@ static void fill_table(bench_builder *builder, const bench_attention *item, int6
 static void add_lengths(bench_builder *builder, const bench_attention *item, int64_t longest) {
   const int64_t sequences = (int64_t)item->sequence_count;
   const int64_t columns = (longest + item->block_size - 1) / item->block_size;
-  int64_t blocks = 0;
   int32_t *offsets = quire_bench_tensor(builder, "cumulative_sequence_length", 0, 0, QUIRE_INT32,
                                         NULL, 1, (const int64_t[]){sequences + 1});
   int32_t *past = quire_bench_tensor(builder, "past_seqlens", 0, 0, QUIRE_INT32, NULL, 1,
@@ -82,17 +104,12 @@ static void add_lengths(bench_builder *builder, const bench_attention *item, int
     const bench_sequence *sequence = &item->sequences[s];
     offsets[s + 1] = offsets[s] + (int32_t)sequence->fresh;
     past[s] = (int32_t)sequence->past;
-    blocks += (sequence->past + sequence->fresh + item->block_size - 1) / item->block_size;
   }
-  fill_table(builder, item, columns, blocks, table);
+  fill_table(builder, item, columns, table);
 }
 
 static void add_caches(bench_builder *builder, const bench_attention *item, quire_dtype dtype) {
-  int64_t blocks = 0;
-  for (size_t s = 0; s < item->sequence_count; ++s) {
-    const int64_t total = item->sequences[s].past + item->sequences[s].fresh;
-    blocks += (total + item->block_size - 1) / item->block_size;
-  }
+  const int64_t blocks = count_blocks(item);
   const int64_t shape[4] = {blocks, item->block_size, item->kv_heads, item->head_size};
   const size_t elements =
       (size_t)blocks * (size_t)(item->block_size * item->kv_heads * item->head_size);
@@ -108,11 +125,7 @@ static void add_caches(bench_builder *builder, const bench_attention *item, quir
 
 /* One scale for each token and head, beside the caches. */
 static void add_scale_caches(bench_builder *builder, const bench_attention *item) {
-  int64_t blocks = 0;
-  for (size_t s = 0; s < item->sequence_count; ++s) {
-    const int64_t total = item->sequences[s].past + item->sequences[s].fresh;
-    blocks += (total + item->block_size - 1) / item->block_size;
-  }
+  const int64_t blocks = count_blocks(item);
   const int64_t shape[3] = {blocks, item->block_size, item->kv_heads};
   static const char *const names[2] = {"k_scale_cache", "v_scale_cache"};
   for (int i = 0; i < 2; ++i) {
