@@ -30,10 +30,6 @@ const quire_function_info *quire_function_find(const char *name, size_t length) 
   return NULL;
 }
 
-static bool is_number(const quire_value *value) {
-  return value->kind == QUIRE_VALUE_INTEGER || value->kind == QUIRE_VALUE_DOUBLE;
-}
-
 static bool is_text(const quire_value *value, const char *text) {
   return value->kind == QUIRE_VALUE_STRING && value->length == strlen(text) &&
          memcmp(value->as.string, text, value->length) == 0;
@@ -60,7 +56,7 @@ static bool is_nan(const quire_value *value) {
 static quire_expr_code extreme(const quire_value *items, size_t count, int sign, quire_value *out) {
   quire_value best = items[0];
   for (size_t i = 0; i < count; ++i) {
-    if (!is_number(&items[i])) {
+    if (!quire_value_is_number(&items[i])) {
       return QUIRE_EXPR_TYPE;
     }
     if (is_nan(&best)) {
@@ -76,7 +72,7 @@ static quire_expr_code extreme(const quire_value *items, size_t count, int sign,
 }
 
 static quire_expr_code round_to_whole(const quire_value *value, bool up, quire_value *out) {
-  if (!is_number(value)) {
+  if (!quire_value_is_number(value)) {
     return QUIRE_EXPR_TYPE;
   }
   *out = *value;
@@ -109,7 +105,7 @@ static bool at_least_one(const quire_value *x) {
 }
 
 static quire_expr_code pow2_ceil(const quire_value *x, quire_value *out) {
-  if (!is_number(x)) {
+  if (!quire_value_is_number(x)) {
     return QUIRE_EXPR_TYPE;
   }
   if (is_nan(x) || (x->kind == QUIRE_VALUE_DOUBLE && isinf(x->as.number))) {
@@ -125,7 +121,7 @@ static quire_expr_code pow2_ceil(const quire_value *x, quire_value *out) {
 }
 
 static quire_expr_code log2_ceil(const quire_value *x, quire_value *out) {
-  if (!is_number(x)) {
+  if (!quire_value_is_number(x)) {
     return QUIRE_EXPR_TYPE;
   }
   if (!at_least_one(x) || (x->kind == QUIRE_VALUE_DOUBLE && isinf(x->as.number))) {
@@ -136,7 +132,7 @@ static quire_expr_code log2_ceil(const quire_value *x, quire_value *out) {
 }
 
 static quire_expr_code power(const quire_value *a, const quire_value *b, quire_value *out) {
-  if (!is_number(a) || !is_number(b)) {
+  if (!quire_value_is_number(a) || !quire_value_is_number(b)) {
     return QUIRE_EXPR_TYPE;
   }
   *out = quire_value_number(pow(quire_value_as_double(a), quire_value_as_double(b)));
@@ -172,7 +168,7 @@ static quire_expr_code range(const quire_value *arguments, size_t count, quire_e
                              quire_value *out) {
   for (size_t i = 0; i < count; ++i) {
     if (arguments[i].kind != QUIRE_VALUE_INTEGER) {
-      return is_number(&arguments[i]) ? QUIRE_EXPR_RANGE : QUIRE_EXPR_TYPE;
+      return quire_value_is_number(&arguments[i]) ? QUIRE_EXPR_RANGE : QUIRE_EXPR_TYPE;
     }
   }
   if (count == 3 && arguments[2].as.integer == 0) {

@@ -4,12 +4,8 @@
 #include "checked.h"
 #include "expr_code.h"
 
-static bool is_number(const quire_value *value) {
-  return value->kind == QUIRE_VALUE_INTEGER || value->kind == QUIRE_VALUE_DOUBLE;
-}
-
 static quire_expr_code check_number(const quire_value *value) {
-  if (is_number(value)) {
+  if (quire_value_is_number(value)) {
     return QUIRE_EXPR_OK;
   }
   return value->kind == QUIRE_VALUE_UNDEFINED ? QUIRE_EXPR_UNDEFINED : QUIRE_EXPR_TYPE;

@@ -166,12 +166,8 @@ const quire_filter_info *quire_filter_find(const char *name, size_t length) {
   return NULL;
 }
 
-static bool is_number(const quire_value *value) {
-  return value->kind == QUIRE_VALUE_INTEGER || value->kind == QUIRE_VALUE_DOUBLE;
-}
-
 static quire_expr_code to_integer(const quire_value *value, quire_value *out) {
-  if (!is_number(value)) {
+  if (!quire_value_is_number(value)) {
     return QUIRE_EXPR_TYPE;
   }
   if (value->kind == QUIRE_VALUE_DOUBLE) {
@@ -189,7 +185,7 @@ static quire_expr_code to_integer(const quire_value *value, quire_value *out) {
 /* An integer literal of WGSL. A number with a fraction is out of range. */
 static quire_expr_code write_integer(const quire_value *value, quire_filter filter,
                                      quire_expr_env *env, quire_value *out) {
-  if (!is_number(value)) {
+  if (!quire_value_is_number(value)) {
     return QUIRE_EXPR_TYPE;
   }
   bool is_signed = filter == QUIRE_FILTER_I32;
@@ -254,7 +250,7 @@ static size_t write_digits(const char *digits, size_t count, int exponent, char 
 }
 
 static quire_expr_code write_f32(const quire_value *value, quire_expr_env *env, quire_value *out) {
-  if (!is_number(value)) {
+  if (!quire_value_is_number(value)) {
     return QUIRE_EXPR_TYPE;
   }
   float number = (float)quire_value_as_double(value);

@@ -56,14 +56,10 @@ bool quire_value_truth(const quire_value *value) {
   return false;
 }
 
-static bool is_number(const quire_value *value) {
-  return value->kind == QUIRE_VALUE_INTEGER || value->kind == QUIRE_VALUE_DOUBLE;
-}
-
 /* Lists nest at most QUIRE_LIST_NESTING deep (the evaluator sees to it), which bounds the
  * recursion. */
 bool quire_value_equal(const quire_value *a, const quire_value *b) {
-  if (is_number(a) && is_number(b)) {
+  if (quire_value_is_number(a) && quire_value_is_number(b)) {
     return quire_value_compare(a, b) == 0;
   }
   if (a->kind != b->kind) {

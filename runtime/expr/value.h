@@ -36,6 +36,13 @@ quire_value quire_value_boolean(bool boolean);
 quire_value quire_value_string(const char *string, size_t length);
 quire_value quire_value_list(const quire_value *items, size_t count);
 
+static inline bool quire_value_is_number(const quire_value *value) {
+  return value->kind == QUIRE_VALUE_INTEGER || value->kind == QUIRE_VALUE_DOUBLE;
+}
+/* All numbers are one kind. */
+static inline bool quire_value_same_kind(const quire_value *a, const quire_value *b) {
+  return a->kind == b->kind || (quire_value_is_number(a) && quire_value_is_number(b));
+}
 bool quire_value_truth(const quire_value *value);
 bool quire_value_equal(const quire_value *a, const quire_value *b);
 /* -1, 0, 1 by exact mathematical value; 2 if one is NaN. Both must be numbers. */

@@ -238,3 +238,17 @@ int32_t quire_manifest_find_symbol(const quire_manifest *manifest, const char *n
   }
   return -1;
 }
+
+const char *quire_manifest_source(const quire_manifest *manifest,
+                                  const quire_manifest_variant *variant,
+                                  const quire_manifest_binding *binding) {
+  switch (binding->kind) {
+    case QUIRE_BINDING_ARG:
+      return manifest->keys[binding->source].name;
+    case QUIRE_BINDING_SCRATCH:
+      return variant->intermediates[binding->source].id;
+    case QUIRE_BINDING_UNIFORM:
+      break;
+  }
+  return NULL;
+}

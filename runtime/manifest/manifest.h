@@ -267,6 +267,10 @@ int32_t quire_manifest_find_output(const quire_manifest *manifest, const char *o
 int32_t quire_manifest_find_attribute(const quire_manifest *manifest, const char *name);
 int32_t quire_manifest_find_tunable(const quire_manifest *manifest, const char *name);
 int32_t quire_manifest_find_symbol(const quire_manifest *manifest, const char *name);
+/* Key or id of what a binding of the variant binds; NULL for uniforms. */
+const char *quire_manifest_source(const quire_manifest *manifest,
+                                  const quire_manifest_variant *variant,
+                                  const quire_manifest_binding *binding);
 
 /*
  * What a name or path means in the text of a pass, after loading: for templates. As

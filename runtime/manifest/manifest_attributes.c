@@ -4,19 +4,12 @@
 
 #include "manifest_loader.h"
 
-/* Kinds that must agree: all numbers are one. */
-static bool same_kind(const quire_value *a, const quire_value *b) {
-  bool a_number = a->kind == QUIRE_VALUE_INTEGER || a->kind == QUIRE_VALUE_DOUBLE;
-  bool b_number = b->kind == QUIRE_VALUE_INTEGER || b->kind == QUIRE_VALUE_DOUBLE;
-  return a_number == b_number && (a_number || a->kind == b->kind);
-}
-
 static bool fits_type(const quire_value *value, quire_value_type type) {
   switch (type) {
     case QUIRE_VALUE_TYPE_INT:
       return value->kind == QUIRE_VALUE_INTEGER;
     case QUIRE_VALUE_TYPE_FLOAT:
-      return value->kind == QUIRE_VALUE_INTEGER || value->kind == QUIRE_VALUE_DOUBLE;
+      return quire_value_is_number(value);
     case QUIRE_VALUE_TYPE_STRING:
       return value->kind == QUIRE_VALUE_STRING;
     case QUIRE_VALUE_TYPE_BOOL:
@@ -89,7 +82,7 @@ static void load_attribute(quire_loader *loader, const char *key, json_t *json,
       quire_loader_fault(loader, &member, "must be \"pow2\"");
     } else if (!fits_type(&number, attribute->type) ||
                (attribute->default_value.kind != QUIRE_VALUE_UNDEFINED &&
-                !same_kind(&number, &attribute->default_value))) {
+                !quire_value_same_kind(&number, &attribute->default_value))) {
       quire_loader_fault(loader, &member, "is for numbers only");
     }
   }
@@ -192,7 +185,7 @@ static void load_choices(quire_loader *loader, json_t *json, const quire_json_pl
                                  tunable->name, &tunable->choice_count);
   for (size_t i = 0; tunable->choices != NULL && i < tunable->choice_count; ++i) {
     if (tunable->choices[i].kind != QUIRE_VALUE_UNDEFINED &&
-        !same_kind(&tunable->choices[i], &tunable->value)) {
+        !quire_value_same_kind(&tunable->choices[i], &tunable->value)) {
       quire_json_place element = quire_json_element(&member, i);
       quire_loader_fault(loader, &element, "is of another kind than the default");
     }
@@ -266,7 +259,7 @@ void quire_load_variant_tunables(quire_loader *loader, json_t *map, const quire_
     if (index < 0) {
       quire_loader_fault(loader, &member, "undeclared tunable");
     } else if (value.kind != QUIRE_VALUE_UNDEFINED) {
-      if (!same_kind(&value, &manifest->tunables[index].value)) {
+      if (!quire_value_same_kind(&value, &manifest->tunables[index].value)) {
         quire_loader_fault(loader, &member, "is of another kind than the tunable's default");
       }
       values[index] = value;

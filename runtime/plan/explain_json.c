@@ -177,14 +177,6 @@ static void put_intermediates(quire_text *out, const quire_plan_description *pla
   quire_text_put(out, "}");
 }
 
-static const char *source_name(const quire_plan_description *plan,
-                               const quire_manifest_binding *binding) {
-  if (binding->kind == QUIRE_BINDING_SCRATCH) {
-    return plan->manifest->variants[plan->variant].intermediates[binding->source].id;
-  }
-  return plan->manifest->keys[binding->source].name;
-}
-
 /* Types of native passes are the buffers' own: "float16". */
 static const char *element_name(const quire_explanation *explanation,
                                 const quire_plan_binding *binding) {
@@ -203,6 +195,8 @@ static bool is_absent(const quire_explanation *explanation, const quire_plan_bin
 
 static void put_bindings(quire_text *out, const quire_explanation *explanation,
                          const quire_plan_pass *pass) {
+  const quire_manifest_variant *variant =
+      &explanation->p->manifest->variants[explanation->description->variant];
   const char *outer = "";
   quire_text_put(out, "[");
   for (size_t i = 0; i < pass->manifest->binding_count; i++) {
@@ -219,7 +213,8 @@ static void put_bindings(quire_text *out, const quire_explanation *explanation,
       quire_text_format(out, ", \"kind\": \"uniform\", \"bytes\": %u", (unsigned)binding->bytes);
     } else {
       put_member(out, &separator, "kind", manifest->kind == QUIRE_BINDING_ARG ? "arg" : "scratch");
-      put_member(out, &separator, "source", source_name(explanation->description, manifest));
+      put_member(out, &separator, "source",
+                 quire_manifest_source(explanation->p->manifest, variant, manifest));
       put_member(out, &separator, "access", manifest->writable ? "read_write" : "read");
       put_member(out, &separator, "elementType", element_name(explanation, binding));
     }

@@ -194,11 +194,9 @@ static void put_binding(quire_text *out, const quire_explanation *explanation,
     quire_text_put(out, "\n");
     return;
   }
-  bool scratch = manifest->kind == QUIRE_BINDING_SCRATCH;
-  const char *source = scratch
-                           ? p->manifest->variants[p->variant].intermediates[manifest->source].id
-                           : p->manifest->keys[manifest->source].name;
-  if (!scratch && !quire_planning_tensor(p, manifest->source)->present) {
+  const char *source =
+      quire_manifest_source(p->manifest, &p->manifest->variants[p->variant], manifest);
+  if (manifest->kind == QUIRE_BINDING_ARG && !quire_planning_tensor(p, manifest->source)->present) {
     quire_text_format(out, "  - absent     %s <- %s\n", manifest->name, source);
     return;
   }

@@ -4,12 +4,8 @@
 
 #include "planning.h"
 
-static bool is_number(const quire_value *value) {
-  return value->kind == QUIRE_VALUE_INTEGER || value->kind == QUIRE_VALUE_DOUBLE;
-}
-
 static const char *kind_text(const quire_value *value) {
-  return is_number(value)                    ? "a number"
+  return quire_value_is_number(value)        ? "a number"
          : value->kind == QUIRE_VALUE_STRING ? "a string"
                                              : "a boolean";
 }
@@ -29,8 +25,7 @@ static quire_status refuse(quire_planning *p, const quire_manifest_attribute *at
 }
 
 static bool kind_matches_default(const quire_value *value, const quire_value *by_default) {
-  return by_default->kind == QUIRE_VALUE_UNDEFINED || value->kind == by_default->kind ||
-         (is_number(value) && is_number(by_default));
+  return by_default->kind == QUIRE_VALUE_UNDEFINED || quire_value_same_kind(value, by_default);
 }
 
 static bool kind_matches_type(const quire_value *value, quire_value_type type) {
@@ -38,7 +33,7 @@ static bool kind_matches_type(const quire_value *value, quire_value_type type) {
     case QUIRE_VALUE_TYPE_INT:
       return value->kind == QUIRE_VALUE_INTEGER;
     case QUIRE_VALUE_TYPE_FLOAT:
-      return is_number(value);
+      return quire_value_is_number(value);
     case QUIRE_VALUE_TYPE_STRING:
       return value->kind == QUIRE_VALUE_STRING;
     case QUIRE_VALUE_TYPE_BOOL:
@@ -113,7 +108,7 @@ static void bucket(quire_value *value) {
 
 static quire_status enter(quire_planning *p, const quire_manifest_attribute *attribute,
                           quire_value *value) {
-  if (!is_number(value)) {
+  if (!quire_value_is_number(value)) {
     return QUIRE_OK;
   }
   bool finite = value->kind == QUIRE_VALUE_INTEGER || isfinite(value->as.number);
@@ -135,7 +130,7 @@ static bool is_allowed(const quire_manifest_attribute *attribute, const quire_va
   }
   for (size_t i = 0; i < attribute->value_count; i++) {
     quire_value allowed = attribute->values[i];
-    if (attribute->type == QUIRE_VALUE_TYPE_FLOAT && is_number(&allowed)) {
+    if (attribute->type == QUIRE_VALUE_TYPE_FLOAT && quire_value_is_number(&allowed)) {
       (void)round_float(&allowed);
     }
     if (quire_value_equal(value, &allowed)) {

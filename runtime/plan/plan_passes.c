@@ -40,26 +40,16 @@ static const char *failing_binding(const pass_builder *b, const quire_manifest_b
 
 static quire_status refuse_limit(const pass_builder *b, const char *place, const char *subject,
                                  const char *noun, int64_t value, int64_t limit) {
-  return quire_refuse(
-      b->p, &(quire_refusal){.stage = "limits",
-                             .failing = place,
-                             .reason = "limit",
-                             .status = QUIRE_LIMIT,
-                             .rule = b->p->manifest->rules[QUIRE_RULE_LIMIT],
-                             .subject = subject,
-                             .detail = quire_planning_format(
-                                 b->p, "%s is %lld, the device's limit is %lld (%s)", noun,
-                                 (long long)value, (long long)limit, place != NULL ? place : ""),
-                             .variant = -1});
+  return quire_refuse_by(
+      b->p, "limits", place, "limit", QUIRE_LIMIT, QUIRE_RULE_LIMIT, subject,
+      quire_planning_format(b->p, "%s is %lld, the device's limit is %lld (%s)", noun,
+                            (long long)value, (long long)limit, place != NULL ? place : ""));
 }
 
 /* ---- bindings ---- */
 
 static const char *source_name(const pass_builder *b, const quire_manifest_binding *binding) {
-  if (binding->kind == QUIRE_BINDING_SCRATCH) {
-    return b->variant->intermediates[binding->source].id;
-  }
-  return b->p->manifest->keys[binding->source].name;
+  return quire_manifest_source(b->p->manifest, b->variant, binding);
 }
 
 /* Record of the side that says how the tensor is stored. */
@@ -163,7 +153,7 @@ static quire_expr_code convert_field(quire_field_type type, const quire_value *v
     word->i = (int32_t)integer;
   } else if (value->kind == QUIRE_VALUE_UNDEFINED) {
     code = QUIRE_EXPR_UNDEFINED;
-  } else if (value->kind != QUIRE_VALUE_INTEGER && value->kind != QUIRE_VALUE_DOUBLE) {
+  } else if (!quire_value_is_number(value)) {
     code = QUIRE_EXPR_TYPE;
   } else {
     word->f = (float)quire_value_as_double(value);
@@ -250,10 +240,6 @@ static quire_value ceil_quotient(const quire_value *a, const quire_value *b) {
   return quire_value_number(ceil(quire_value_as_double(a) / quire_value_as_double(b)));
 }
 
-static bool is_number(const quire_value *value) {
-  return value->kind == QUIRE_VALUE_INTEGER || value->kind == QUIRE_VALUE_DOUBLE;
-}
-
 static quire_status count_workgroups(const pass_builder *b, int64_t *count) {
   const quire_expr *const *dispatch = b->manifest->dispatch;
   if (b->manifest->dispatch_form == QUIRE_DISPATCH_WORKGROUPS) {
@@ -264,7 +250,7 @@ static quire_status count_workgroups(const pass_builder *b, int64_t *count) {
   quire_expr_code code = QUIRE_EXPR_OK;
   for (int i = 0; code == QUIRE_EXPR_OK && i < 2; i++) {
     code = quire_expr_evaluate(dispatch[i], &b->p->env, &values[i], &fault);
-    if (code == QUIRE_EXPR_OK && !is_number(&values[i])) {
+    if (code == QUIRE_EXPR_OK && !quire_value_is_number(&values[i])) {
       code = values[i].kind == QUIRE_VALUE_UNDEFINED ? QUIRE_EXPR_UNDEFINED : QUIRE_EXPR_TYPE;
       quire_fault_blame(dispatch[i], code, &fault);
     }

@@ -55,6 +55,19 @@ quire_status quire_refuse(quire_planning *p, const quire_refusal *refusal) {
   return p->refusal.status;
 }
 
+quire_status quire_refuse_by(quire_planning *p, const char *stage, const char *failing,
+                             const char *reason, quire_status status, quire_rule_kind rule,
+                             const char *subject, const char *detail) {
+  return quire_refuse(p, &(quire_refusal){.stage = stage,
+                                          .failing = failing,
+                                          .reason = reason,
+                                          .status = status,
+                                          .rule = p->manifest->rules[rule],
+                                          .subject = subject,
+                                          .detail = detail,
+                                          .variant = -1});
+}
+
 quire_status quire_refuse_malformed(quire_planning *p, const char *subject, const char *detail) {
   return quire_refuse(p, &(quire_refusal){.status = QUIRE_BAD_REQUEST,
                                           .failing = "",

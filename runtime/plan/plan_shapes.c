@@ -30,15 +30,8 @@ static const char *difference(quire_planning *p, const int64_t *got, int32_t got
 static quire_status refuse(quire_planning *p, const char *side, const quire_manifest_tensor *tensor,
                            const char *reason, quire_status status, quire_rule_kind rule,
                            const char *detail) {
-  return quire_refuse(p, &(quire_refusal){.stage = side,
-                                          .failing = quire_planning_format(p, "%s.%s.%s", side,
-                                                                           tensor->key, reason),
-                                          .reason = reason,
-                                          .status = status,
-                                          .rule = p->manifest->rules[rule],
-                                          .subject = tensor->onnx,
-                                          .detail = detail,
-                                          .variant = -1});
+  return quire_refuse_by(p, side, quire_planning_format(p, "%s.%s.%s", side, tensor->key, reason),
+                         reason, status, rule, tensor->onnx, detail);
 }
 
 /* Elements and bytes must fit in 63 bits, and so must the span that strides reach over. */
@@ -203,17 +196,10 @@ quire_status quire_planning_check_shapes(quire_planning *p) {
 
 static quire_status refuse_intermediate(quire_planning *p, const char *failing, const char *id,
                                         int64_t bytes, int64_t limit) {
-  return quire_refuse(
-      p, &(quire_refusal){.stage = "limits",
-                          .failing = failing,
-                          .reason = "limit",
-                          .status = QUIRE_LIMIT,
-                          .rule = p->manifest->rules[QUIRE_RULE_LIMIT],
-                          .subject = id,
-                          .detail = quire_planning_format(
-                              p, "scratch of %lld bytes exceeds the device's %lld for one buffer",
-                              (long long)bytes, (long long)limit),
-                          .variant = -1});
+  return quire_refuse_by(
+      p, "limits", failing, "limit", QUIRE_LIMIT, QUIRE_RULE_LIMIT, id,
+      quire_planning_format(p, "scratch of %lld bytes exceeds the device's %lld for one buffer",
+                            (long long)bytes, (long long)limit));
 }
 
 static quire_status size_intermediate(quire_planning *p, const quire_manifest_variant *variant,

@@ -3,19 +3,6 @@
 
 #include "planning.h"
 
-static quire_status refuse(quire_planning *p, const char *stage, const char *failing,
-                           const char *reason, quire_status status, quire_rule_kind rule,
-                           const char *subject, const char *detail) {
-  return quire_refuse(p, &(quire_refusal){.stage = stage,
-                                          .failing = failing,
-                                          .reason = reason,
-                                          .status = status,
-                                          .rule = p->manifest->rules[rule],
-                                          .subject = subject,
-                                          .detail = detail,
-                                          .variant = -1});
-}
-
 /* ---- presence ---- */
 
 static quire_status is_optional(quire_planning *p, const char *side,
@@ -36,8 +23,9 @@ static quire_status is_optional(quire_planning *p, const char *side,
 }
 
 static quire_status refuse_missing(quire_planning *p, const quire_manifest_tensor *tensor) {
-  return refuse(p, "inputs", quire_planning_format(p, "inputs.%s", tensor->key), "missing",
-                QUIRE_BAD_PRESENCE, QUIRE_RULE_PRESENCE, tensor->onnx, "is required and not given");
+  return quire_refuse_by(p, "inputs", quire_planning_format(p, "inputs.%s", tensor->key), "missing",
+                         QUIRE_BAD_PRESENCE, QUIRE_RULE_PRESENCE, tensor->onnx,
+                         "is required and not given");
 }
 
 static quire_status check_inputs_present(quire_planning *p) {
@@ -139,8 +127,9 @@ static const char *list_text(quire_planning *p, const quire_manifest_symbol *sym
 
 static quire_status refuse_symbol(quire_planning *p, int32_t symbol, const char *stage,
                                   const char *reason, const char *subject, const char *detail) {
-  return refuse(p, stage, quire_planning_format(p, "dtypes.%s", p->manifest->symbols[symbol].name),
-                reason, QUIRE_BAD_TYPE, QUIRE_RULE_DTYPE, subject, detail);
+  return quire_refuse_by(p, stage,
+                         quire_planning_format(p, "dtypes.%s", p->manifest->symbols[symbol].name),
+                         reason, QUIRE_BAD_TYPE, QUIRE_RULE_DTYPE, subject, detail);
 }
 
 static quire_status check_explicit_symbols(quire_planning *p) {
@@ -196,8 +185,8 @@ static quire_status check_type(quire_planning *p, const char *side,
           list == NULL ? NULL : quire_planning_format(p, "is %s, it must be among %s", name, list);
     }
   }
-  return refuse(p, side, quire_planning_format(p, "%s.%s", side, tensor->key), "dtype",
-                QUIRE_BAD_TYPE, QUIRE_RULE_DTYPE, tensor->onnx, detail);
+  return quire_refuse_by(p, side, quire_planning_format(p, "%s.%s", side, tensor->key), "dtype",
+                         QUIRE_BAD_TYPE, QUIRE_RULE_DTYPE, tensor->onnx, detail);
 }
 
 static quire_status check_types(quire_planning *p) {
@@ -277,9 +266,9 @@ quire_status quire_planning_check_rank(quire_planning *p, const char *side,
   if (code != QUIRE_EXPR_OK) {
     return quire_refuse_fault(p, failing, tensor->onnx, code, &fault);
   }
-  return refuse(p, side, failing, "rank", QUIRE_BAD_RANK, QUIRE_RULE_RANK, tensor->onnx,
-                quire_planning_format(p, "%s %d dimensions, %lld are expected", what, (int)ndim,
-                                      (long long)rank.as.integer));
+  return quire_refuse_by(p, side, failing, "rank", QUIRE_BAD_RANK, QUIRE_RULE_RANK, tensor->onnx,
+                         quire_planning_format(p, "%s %d dimensions, %lld are expected", what,
+                                               (int)ndim, (long long)rank.as.integer));
 }
 
 static quire_status check_ranks(quire_planning *p) {
@@ -305,9 +294,10 @@ static quire_status check_output_shapes_given(quire_planning *p) {
     const quire_manifest_tensor *tensor = &p->manifest->outputs[i];
     bool in_place = p->manifest->keys[tensor->key_index].input >= 0;
     if (p->outputs[i].present && !in_place && !tensor->shape.given && p->outputs[i].ndim < 0) {
-      return refuse(p, "outputs", quire_planning_format(p, "outputs.%s.shape", tensor->key),
-                    "missing", QUIRE_BAD_SHAPE, QUIRE_RULE_SHAPE, tensor->onnx,
-                    "its shape must be given: no rule infers it");
+      return quire_refuse_by(p, "outputs",
+                             quire_planning_format(p, "outputs.%s.shape", tensor->key), "missing",
+                             QUIRE_BAD_SHAPE, QUIRE_RULE_SHAPE, tensor->onnx,
+                             "its shape must be given: no rule infers it");
     }
   }
   return QUIRE_OK;
@@ -326,7 +316,7 @@ static quire_status check_aliases(quire_planning *p) {
       continue;
     }
     const char *input = manifest->inputs[manifest->keys[alias].input].onnx;
-    return refuse(
+    return quire_refuse_by(
         p, "outputs", quire_planning_format(p, "outputs.%s.alias", tensor->key), "alias",
         QUIRE_BAD_ALIAS, QUIRE_RULE_ALIAS, tensor->onnx,
         quire_planning_format(p,

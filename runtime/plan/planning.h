@@ -230,6 +230,10 @@ const char *quire_planning_format(quire_planning *p, const char *format, ...) QU
 const char *quire_planning_keep(quire_planning *p, quire_text *text);
 /* Records a refusal (copied) and returns its status; a NULL text in it means out of memory. */
 quire_status quire_refuse(quire_planning *p, const quire_refusal *refusal);
+/* The same about no variant, with the rule that the manifest has for it. */
+quire_status quire_refuse_by(quire_planning *p, const char *stage, const char *failing,
+                             const char *reason, quire_status status, quire_rule_kind rule,
+                             const char *subject, const char *detail);
 /* Malformed: BAD_REQUEST. subject may be NULL; detail NULL means out of memory. */
 quire_status quire_refuse_malformed(quire_planning *p, const char *subject, const char *detail);
 /* An evaluation error outside a clause. */

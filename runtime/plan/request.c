@@ -245,17 +245,11 @@ static quire_status read_dtypes(quire_planning *p) {
   return QUIRE_OK;
 }
 
-static bool same_kind(const quire_value *a, const quire_value *b) {
-  bool a_number = a->kind == QUIRE_VALUE_INTEGER || a->kind == QUIRE_VALUE_DOUBLE;
-  bool b_number = b->kind == QUIRE_VALUE_INTEGER || b->kind == QUIRE_VALUE_DOUBLE;
-  return a->kind == b->kind || (a_number && b_number);
-}
-
 static quire_status check_tunable_kinds(quire_planning *p) {
   for (size_t i = 0; i < p->manifest->tunable_count; i++) {
     const quire_manifest_tunable *tunable = &p->manifest->tunables[i];
     const quire_value *value = &p->tunables[i];
-    if (value->kind == QUIRE_VALUE_UNDEFINED || same_kind(value, &tunable->value)) {
+    if (value->kind == QUIRE_VALUE_UNDEFINED || quire_value_same_kind(value, &tunable->value)) {
       continue;
     }
     return quire_refuse(

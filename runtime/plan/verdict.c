@@ -33,8 +33,8 @@ static bool meets_requires(const quire_planning *p, const quire_manifest_require
   if (requirements->has_subgroup_min_size) {
     quire_value size =
         quire_target_adapter(p->target, "subgroupMinSize", strlen("subgroupMinSize"));
-    bool is_number = size.kind == QUIRE_VALUE_INTEGER || size.kind == QUIRE_VALUE_DOUBLE;
-    if (!is_number || !(quire_value_as_double(&size) >= requirements->subgroup_min_size)) {
+    if (!quire_value_is_number(&size) ||
+        !(quire_value_as_double(&size) >= requirements->subgroup_min_size)) {
       verdict->obstacle = QUIRE_OBSTACLE_SUBGROUP;
       return false;
     }

@@ -88,19 +88,6 @@ static const quire_plan_binding *find_binding(const quire_template_rendering *re
   return NULL;
 }
 
-static const char *source_of(const quire_template_rendering *rendering,
-                             const quire_manifest_binding *binding) {
-  switch (binding->kind) {
-    case QUIRE_BINDING_ARG:
-      return rendering->description->manifest->keys[binding->source].name;
-    case QUIRE_BINDING_SCRATCH:
-      return variant_of(rendering)->intermediates[binding->source].id;
-    case QUIRE_BINDING_UNIFORM:
-      break;
-  }
-  return NULL;
-}
-
 static quire_expr_code load_fields(const quire_template_rendering *rendering,
                                    const quire_manifest_binding *binding, quire_value *value) {
   if (binding->kind != QUIRE_BINDING_UNIFORM) {
@@ -149,7 +136,8 @@ static quire_expr_code load_binding(const quire_template_rendering *rendering, q
                         : manifest->kind == QUIRE_BINDING_SCRATCH ? "scratch"
                                                                   : "arg");
   } else if (quire_span_is(member, "source")) {
-    *value = text_value(source_of(rendering, manifest));
+    *value = text_value(
+        quire_manifest_source(rendering->description->manifest, variant_of(rendering), manifest));
   } else if (quire_span_is(member, "fields")) {
     return load_fields(rendering, manifest, value);
   } else {
