@@ -5,7 +5,12 @@
  * compared with the same sequence run alone on the scalar kernels: equal bits on the CPU, a
  * tolerance in worlds that also run on WebGPU. docs/reliability.md has the figures of a long run.
  *
- *     soak [--seconds N] [--threads N] [--seed N] [--operations N] [--worlds N] [--no-webgpu]
+ *     soak [--seconds N] [--warm-up N] [--threads N] [--seed N] [--operations N] [--worlds N]
+ *          [--no-webgpu]
+ *
+ * --warm-up: worlds run for so many seconds more, first, and where there is WebGPU until each form
+ * of a world that moves between devices has been there. They are compared as all others; only
+ * memory is not looked at, while plan caches fill and a driver compiles its shaders.
  *
  * A world is one random model with one cache; its form follows from the seed alone, and with one
  * thread everything does. Exit status 1: a row differed, memory grew, or books did not balance.
@@ -23,16 +28,15 @@
 enum { MOST_THREADS = 16, MOST_GROWTH = 16 << 20 };
 
 typedef struct settings {
-  double seconds;
+  double seconds, warm_up;
   uint64_t seed;
   int64_t threads, operations, worlds;
   bool use_webgpu;
 } settings;
 
-/* The most at the end of any world, in each quarter of the time; the first two are for warming up.
- */
+/* The most at the end of any world, in each quarter of the time after the warm-up, and in that. */
 typedef struct memory_record {
-  size_t most[4], last;
+  size_t most[4], last, warming;
 } memory_record;
 
 static soak_world world; /* large */
@@ -49,14 +53,14 @@ static double now(void) {
 
 static int usage(const char *program) {
   (void)fprintf(stderr,
-                "usage: %s [--seconds N] [--threads N] [--seed N] [--operations N] [--worlds N] "
-                "[--no-webgpu]\n",
+                "usage: %s [--seconds N] [--warm-up N] [--threads N] [--seed N] [--operations N] "
+                "[--worlds N] [--no-webgpu]\n",
                 program);
   return 2;
 }
 
 static bool read_settings(int count, char **arguments, settings *s) {
-  *s = (settings){20, 1, 3, 400, 0, true};
+  *s = (settings){20, 0, 1, 3, 400, 0, true};
   for (int i = 1; i < count; ++i) {
     const char *name = arguments[i];
     if (strcmp(name, "--no-webgpu") == 0) {
@@ -71,6 +75,8 @@ static bool read_settings(int count, char **arguments, settings *s) {
     i += 1;
     if (strcmp(name, "--seconds") == 0) {
       s->seconds = value;
+    } else if (strcmp(name, "--warm-up") == 0) {
+      s->warm_up = value;
     } else if (strcmp(name, "--threads") == 0) {
       s->threads = (int64_t)value;
     } else if (strcmp(name, "--seed") == 0) {
@@ -112,6 +118,7 @@ static quire_status open_devices(const settings *s, soak_devices *devices, quire
     }
   }
   quire_device_options_init(&options);
+  options.plan_cache_size = 48;
   if (status == QUIRE_OK && s->use_webgpu &&
       quire_device_open(devices->context, "webgpu", &options, &devices->gpu, error) != QUIRE_OK) {
     printf("no WebGPU: %s\n", error->message);
@@ -188,16 +195,25 @@ static bool run_world(const settings *s, uint64_t seed) {
 
 /* ---- what is told ---- */
 
+static size_t larger(size_t a, size_t b) {
+  return a > b ? a : b;
+}
+
+/* part: of the time after the warm-up; negative in it. */
 static void record(memory_record *memory, size_t bytes, double part) {
-  const size_t quarter = part >= 1 ? 3 : (size_t)(part * 4);
-  memory->most[quarter] = bytes > memory->most[quarter] ? bytes : memory->most[quarter];
   memory->last = bytes;
+  if (part < 0) {
+    memory->warming = larger(memory->warming, bytes);
+    return;
+  }
+  const size_t quarter = part >= 1 ? 3 : (size_t)(part * 4);
+  memory->most[quarter] = larger(memory->most[quarter], bytes);
 }
 
 static void tell_progress(double elapsed, const settings *s) {
   if (isatty(STDOUT_FILENO)) {
     printf("\r%6.0f of %.0f s: %llu worlds, %llu steps, %llu rows, %llu mismatches, %.1f MiB ",
-           elapsed, s->seconds, (unsigned long long)counters.worlds,
+           elapsed, s->warm_up + s->seconds, (unsigned long long)counters.worlds,
            (unsigned long long)counters.steps, (unsigned long long)counters.rows,
            (unsigned long long)counters.mismatches, (double)soak_resident_bytes() / (1 << 20));
     (void)fflush(stdout);
@@ -209,17 +225,14 @@ static void tell_memory(const char *name, const memory_record *memory) {
   for (int i = 0; i < 4; ++i) {
     printf(" %.2f", (double)memory->most[i] / (1 << 20));
   }
-  printf("; last %.2f MiB\n", (double)memory->last / (1 << 20));
+  printf("; last %.2f MiB, in the warm-up %.2f\n", (double)memory->last / (1 << 20),
+         (double)memory->warming / (1 << 20));
 }
 
 static void tell_counters(void) {
 #define SOAK_COUNTER(name) printf("%-22s %llu\n", #name, (unsigned long long)counters.name);
   SOAK_COUNTERS(SOAK_COUNTER)
 #undef SOAK_COUNTER
-}
-
-static size_t larger(size_t a, size_t b) {
-  return a > b ? a : b;
 }
 
 /* Flat: in the second half no more than in the first, but for 16 MiB. Short runs do not warm up,
@@ -253,15 +266,23 @@ int main(int count, char **arguments) {
   world.devices = &devices;
   world.counters = &counters;
   bool is_good = open_workers(&s, &devices);
-  const double begin = now();
-  for (int64_t i = 0; is_good && (s.worlds > 0 ? i < s.worlds : now() - begin < s.seconds); ++i) {
+  unsigned forms = devices.gpu != NULL ? 0 : SOAK_ALL_FORMS; /* that moved so far */
+  const double start = now();
+  double begin = s.warm_up > 0 ? -1 : start; /* of what counts; -1: not yet */
+  for (int64_t i = 0;
+       is_good && (s.worlds > 0 ? i < s.worlds : begin < 0 || now() - begin < s.seconds); ++i) {
     is_good = run_world(&s, s.seed + (uint64_t)i);
-    const double elapsed = now() - begin;
-    record(&resident, soak_resident_bytes(), elapsed / s.seconds);
-    record(&held, soak_live_bytes(), elapsed / s.seconds);
-    tell_progress(elapsed, &s);
+    forms |= world.may_switch ? 1u << world.form : 0;
+    const double time = now();
+    const double part = begin < 0 ? -1 : (time - begin) / s.seconds;
+    record(&resident, soak_resident_bytes(), part);
+    record(&held, soak_live_bytes(), part);
+    tell_progress(time - start, &s);
+    if (begin < 0 && time - start >= s.warm_up && forms == SOAK_ALL_FORMS) {
+      begin = time;
+    }
   }
-  printf("%s%.0f seconds\n", isatty(STDOUT_FILENO) ? "\n" : "", now() - begin);
+  printf("%s%.0f seconds\n", isatty(STDOUT_FILENO) ? "\n" : "", now() - start);
   close_workers(&s, &devices);
   close_devices(&devices);
   tell_counters();

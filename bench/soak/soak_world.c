@@ -175,7 +175,8 @@ bool soak_world_open(soak_world *world, uint64_t seed) {
   world->is_on_gpu = world->failed = false;
   world->may_switch = world->devices->gpu != NULL && soak_once_in(&world->random, 3);
   if (world->may_switch) { /* few forms: each has shaders of its own, which are kept */
-    world->random.state = 1000 + seed % 2;
+    world->form = (unsigned)(seed % SOAK_FORMS);
+    world->random.state = 1000 + world->form;
   }
   world->owners = 0;
   world->zone = soak_once_in(&world->random, 3) ? (int64_t)2 * SOAK_STEP : 0;

@@ -9,6 +9,8 @@
 #include "soak_reference.h"
 
 enum { SOAK_SEQUENCES = 14, SOAK_KEYS = 3, SOAK_PROMPTS = 2, SOAK_DEVICES = 4 };
+/* Forms of worlds that move between devices. */
+enum { SOAK_FORMS = 2, SOAK_ALL_FORMS = (1 << SOAK_FORMS) - 1 };
 
 /* What is counted. clang-format 14 never settles on a layout of this list. */
 /* clang-format off */
@@ -61,6 +63,7 @@ typedef struct soak_world {
   char names[SOAK_LAYERS * SOAK_LAYER_TENSORS][16];
   size_t tensor_count;
   bool may_switch, is_on_gpu; /* then results have a tolerance */
+  unsigned form;              /* of a world that may */
   float tolerance;
   bool failed;
   int32_t owners;          /* without a key, so far */
