@@ -15,15 +15,11 @@ void quire_request_init(quire_request *request) {
   request->struct_size = sizeof(*request);
 }
 
-static const quire_manifest_variant *variant_of(const quire_plan *plan) {
-  return &plan->description.manifest->variants[plan->description.variant];
-}
-
 /* ---- workspace layout ---- */
 
 /* Gives places to the intermediates of one lifetime, from *bytes on. */
 static bool place(const quire_plan *plan, bool step, size_t *offsets, size_t *bytes) {
-  size_t count = variant_of(plan)->intermediate_count;
+  size_t count = quire_described_variant(&plan->description)->intermediate_count;
   for (size_t i = 0; i < count; i++) {
     const quire_plan_intermediate *one = &plan->description.intermediates[i];
     if (one->step != step) {
@@ -42,7 +38,7 @@ static bool place(const quire_plan *plan, bool step, size_t *offsets, size_t *by
 
 /* What lives from prepare to the runs comes first, so that plans of one step could share it. */
 static quire_status lay_out(quire_plan *plan, quire_error *error) {
-  size_t count = variant_of(plan)->intermediate_count;
+  size_t count = quire_described_variant(&plan->description)->intermediate_count;
   size_t *offsets = quire_arena_array(&plan->arena, count, sizeof(*offsets));
   if (offsets == NULL) {
     return quire_fail_memory(error);
@@ -204,7 +200,7 @@ void quire_plan_release(quire_plan *plan) {
 /* ---- what a plan tells ---- */
 
 const char *quire_plan_variant(const quire_plan *plan) {
-  return plan == NULL ? NULL : variant_of(plan)->id;
+  return plan == NULL ? NULL : quire_described_variant(&plan->description)->id;
 }
 
 quire_status quire_plan_slot(const quire_plan *plan, size_t slot, quire_tensor *form) {
@@ -250,7 +246,8 @@ quire_status quire_plan_tuning_key(const quire_plan *plan, quire_write_function 
     return quire_fail(error, QUIRE_BAD_REQUEST, NULL, plan == NULL ? "plan" : "write", "is NULL");
   }
   if (plan->description.facts == NULL) {
-    return quire_fail(error, QUIRE_UNSUPPORTED, NULL, variant_of(plan)->id,
+    return quire_fail(error, QUIRE_UNSUPPORTED, NULL,
+                      quire_described_variant(&plan->description)->id,
                       "has native kernels only: tuned values are for shaders");
   }
   quire_text text;

@@ -47,8 +47,7 @@ static bool zone_at(const quire_plan *plan, const quire_workspace *workspace, si
 }
 
 static size_t zone_count(const quire_plan *plan) {
-  const quire_manifest_variant *variant =
-      &plan->description.manifest->variants[plan->description.variant];
+  const quire_manifest_variant *variant = quire_described_variant(&plan->description);
   return variant->intermediate_count == 0 ? 0 : variant->intermediate_count + 1;
 }
 

@@ -5,10 +5,6 @@
 #include "error.h"
 #include "template.h"
 
-static const quire_manifest_variant *variant_of(const quire_plan_description *description) {
-  return &description->manifest->variants[description->variant];
-}
-
 /* Id, or number from 0; -1: there is none. */
 static int64_t find_pass(const quire_manifest_variant *variant, const char *pass) {
   int64_t number = 0;
@@ -28,7 +24,7 @@ static int64_t find_pass(const quire_manifest_variant *variant, const char *pass
 
 static quire_status render_one(const quire_operator *op, const quire_plan_description *description,
                                const char *pass, quire_text *out, quire_error *error) {
-  const quire_manifest_variant *variant = variant_of(description);
+  const quire_manifest_variant *variant = quire_described_variant(description);
   int64_t index = find_pass(variant, pass);
   if (index < 0) {
     return quire_fail(error, QUIRE_NOT_FOUND, NULL, "pass", "variant %s has no pass `%s`",
@@ -44,7 +40,7 @@ static quire_status render_one(const quire_operator *op, const quire_plan_descri
 
 static quire_status render_all(const quire_operator *op, const quire_plan_description *description,
                                quire_text *out, quire_error *error) {
-  const quire_manifest_variant *variant = variant_of(description);
+  const quire_manifest_variant *variant = quire_described_variant(description);
   bool any = false;
   for (size_t i = 0; i < variant->pass_count; i++) {
     if (variant->passes[i].shader == NULL) {

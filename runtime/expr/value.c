@@ -34,6 +34,10 @@ quire_value quire_value_string(const char *string, size_t length) {
   return value;
 }
 
+quire_value quire_value_text(const char *text) {
+  return text != NULL ? quire_value_string(text, strlen(text)) : quire_value_undefined();
+}
+
 quire_value quire_value_list(const quire_value *items, size_t count) {
   quire_value value = {.kind = QUIRE_VALUE_LIST, .length = (uint32_t)count, .as.list = items};
   return value;

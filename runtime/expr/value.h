@@ -34,6 +34,7 @@ quire_value quire_value_integer(int64_t integer);
 quire_value quire_value_number(double number); /* normalises whole numbers to integers */
 quire_value quire_value_boolean(bool boolean);
 quire_value quire_value_string(const char *string, size_t length);
+quire_value quire_value_text(const char *text); /* ends with a zero byte; NULL: undefined */
 quire_value quire_value_list(const quire_value *items, size_t count);
 
 static inline bool quire_value_is_number(const quire_value *value) {

@@ -87,16 +87,12 @@ static quire_expr_code load_shape(quire_planning *p, const quire_ref *ref, quire
   return QUIRE_EXPR_OK;
 }
 
-static quire_value text_value(const char *text) {
-  return text != NULL ? quire_value_string(text, strlen(text)) : quire_value_undefined();
-}
-
 static quire_value tensor_dtype(const quire_planning *p, int32_t key) {
   const quire_plan_tensor *tensor = quire_planning_tensor(p, key);
   if (!tensor->present || tensor->dtype == QUIRE_DTYPE_NONE) {
     return quire_value_undefined();
   }
-  return text_value(quire_dtype_name(tensor->dtype));
+  return quire_value_text(quire_dtype_name(tensor->dtype));
 }
 
 static bool is_aliased(const quire_planning *p, const quire_ref *ref) {
@@ -165,7 +161,7 @@ static quire_value load_plain(quire_planning *p, const quire_ref *ref) {
     case QUIRE_REF_TENSOR_DTYPE:
       return tensor_dtype(p, ref->index);
     case QUIRE_REF_SYMBOL:
-      return text_value(quire_wgsl_scalar(p->symbols[ref->index]));
+      return quire_value_text(quire_wgsl_scalar(p->symbols[ref->index]));
     case QUIRE_REF_LIMIT:
       return load_limit(p, ref->index);
     case QUIRE_REF_ADAPTER: {
@@ -175,9 +171,9 @@ static quire_value load_plain(quire_planning *p, const quire_ref *ref) {
     case QUIRE_REF_FOLD_WIDTH:
       return quire_value_integer(QUIRE_FOLD_WIDTH);
     case QUIRE_REF_BACKEND:
-      return text_value(quire_target_backend(p->target));
+      return quire_value_text(quire_target_backend(p->target));
     case QUIRE_REF_PRECISION:
-      return text_value(p->request->precision == QUIRE_PRECISION_FAST ? "fast" : "exact");
+      return quire_value_text(p->request->precision == QUIRE_PRECISION_FAST ? "fast" : "exact");
     case QUIRE_REF_BOUND:
       return quire_value_boolean(is_bound(p, ref->index));
     case QUIRE_REF_DENSE:

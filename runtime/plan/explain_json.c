@@ -195,8 +195,7 @@ static bool is_absent(const quire_explanation *explanation, const quire_plan_bin
 
 static void put_bindings(quire_text *out, const quire_explanation *explanation,
                          const quire_plan_pass *pass) {
-  const quire_manifest_variant *variant =
-      &explanation->p->manifest->variants[explanation->description->variant];
+  const quire_manifest_variant *variant = quire_described_variant(explanation->description);
   const char *outer = "";
   quire_text_put(out, "[");
   for (size_t i = 0; i < pass->manifest->binding_count; i++) {

@@ -62,7 +62,7 @@ static quire_memo *new_memos(quire_arena *arena, const quire_manifest_layer *lay
 quire_plan_names *quire_plan_names_open(const quire_plan_description *description, size_t pass,
                                         quire_arena *arena) {
   const quire_manifest *manifest = description->manifest;
-  const quire_manifest_variant *variant = &manifest->variants[description->variant];
+  const quire_manifest_variant *variant = quire_described_variant(description);
   const quire_plan_facts *facts = description->facts;
   quire_plan_names *names = quire_arena_array(arena, 1, sizeof *names);
   if (names == NULL) {
@@ -125,7 +125,7 @@ void quire_plan_write_tuning_key(const quire_plan_description *description, quir
     const char *name, *text;
   } members[] = {{"operator", manifest->qualified},
                  {"manifest", quire_text_view(&parts[0])},
-                 {"variant", manifest->variants[description->variant].id},
+                 {"variant", quire_described_variant(description)->id},
                  {"adapter", quire_text_view(&parts[1])},
                  {"class", quire_text_view(&parts[2])}};
   for (size_t i = 0; i < sizeof members / sizeof *members; i++) {

@@ -89,6 +89,11 @@ typedef struct quire_plan_description {
   const quire_plan_facts *facts; /* NULL: all passes are native */
 } quire_plan_description;
 
+static inline const quire_manifest_variant *quire_described_variant(
+    const quire_plan_description *description) {
+  return &description->manifest->variants[description->variant];
+}
+
 /*
  * Plans. On success *description is filled, all of its memory in `arena` (except the manifest's),
  * and QUIRE_OK returned. Otherwise the status by design.md's table and the error's text, rule and

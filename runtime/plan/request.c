@@ -10,8 +10,7 @@ quire_value quire_named_value_read(const quire_named_value *named) {
     case QUIRE_VALUE_TYPE_FLOAT:
       return quire_value_number(named->f);
     case QUIRE_VALUE_TYPE_STRING:
-      return named->s != NULL ? quire_value_string(named->s, strlen(named->s))
-                              : quire_value_undefined();
+      return quire_value_text(named->s);
     case QUIRE_VALUE_TYPE_BOOL:
       return quire_value_boolean(named->i != 0);
     default:

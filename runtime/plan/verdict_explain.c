@@ -59,7 +59,7 @@ static bool fill_operands(quire_planning *p, int32_t index, const quire_verdict 
   because->operands = operands;
   switch (verdict->obstacle) {
     case QUIRE_OBSTACLE_BACKEND:
-      operands[0] = make_operand("device.backend", quire_value_string(backend, strlen(backend)));
+      operands[0] = make_operand("device.backend", quire_value_text(backend));
       because->operand_count = 1;
       return true;
     case QUIRE_OBSTACLE_BUFFERS:

@@ -20,15 +20,6 @@ quire_template_variable *quire_template_find_variable(const quire_template_rende
   return NULL;
 }
 
-static quire_value text_value(const char *text) {
-  return text != NULL ? quire_value_string(text, strlen(text)) : quire_value_undefined();
-}
-
-static const quire_manifest_variant *variant_of(const quire_template_rendering *rendering) {
-  const quire_plan_description *description = rendering->description;
-  return &description->manifest->variants[description->variant];
-}
-
 static const quire_plan_pass *pass_of(const quire_template_rendering *rendering) {
   return &rendering->description->passes[rendering->pass];
 }
@@ -59,7 +50,7 @@ static bool load_pass(const quire_template_rendering *rendering, quire_span memb
                       quire_value *value) {
   const quire_manifest_pass *pass = pass_of(rendering)->manifest;
   bool is_id = quire_span_is(member, "id");
-  *value = text_value(is_id ? pass->id : pass->name);
+  *value = quire_value_text(is_id ? pass->id : pass->name);
   return is_id || quire_span_is(member, "name");
 }
 
@@ -100,7 +91,7 @@ static quire_expr_code load_fields(const quire_template_rendering *rendering,
     return QUIRE_EXPR_MEMORY;
   }
   for (size_t i = 0; i < binding->field_count; ++i) {
-    fields[i] = text_value(binding->fields[i].name);
+    fields[i] = quire_value_text(binding->fields[i].name);
   }
   *value = quire_value_list(fields, binding->field_count);
   return QUIRE_EXPR_OK;
@@ -128,16 +119,17 @@ static quire_expr_code load_binding(const quire_template_rendering *rendering, q
   if (quire_span_is(member, "binding")) {
     *value = quire_value_integer(binding->index);
   } else if (quire_span_is(member, "type")) {
-    *value = text_value(is_uniform ? manifest->struct_name : binding->element);
+    *value = quire_value_text(is_uniform ? manifest->struct_name : binding->element);
   } else if (quire_span_is(member, "access")) {
-    *value = text_value(is_uniform ? "uniform" : manifest->writable ? "read_write" : "read");
+    *value = quire_value_text(is_uniform ? "uniform" : manifest->writable ? "read_write" : "read");
   } else if (quire_span_is(member, "kind")) {
-    *value = text_value(is_uniform                                ? "uniform"
-                        : manifest->kind == QUIRE_BINDING_SCRATCH ? "scratch"
-                                                                  : "arg");
+    *value = quire_value_text(is_uniform                                ? "uniform"
+                              : manifest->kind == QUIRE_BINDING_SCRATCH ? "scratch"
+                                                                        : "arg");
   } else if (quire_span_is(member, "source")) {
-    *value = text_value(
-        quire_manifest_source(rendering->description->manifest, variant_of(rendering), manifest));
+    *value = quire_value_text(quire_manifest_source(rendering->description->manifest,
+                                                    quire_described_variant(rendering->description),
+                                                    manifest));
   } else if (quire_span_is(member, "fields")) {
     return load_fields(rendering, manifest, value);
   } else {
@@ -211,7 +203,7 @@ static quire_expr_code load_bare(const quire_template_rendering *rendering, int3
     return code;
   }
   if (quire_span_is(name->text, "variant")) {
-    *value = text_value(variant_of(rendering)->id);
+    *value = quire_value_text(quire_described_variant(rendering->description)->id);
     return QUIRE_EXPR_OK;
   }
   /* A space is no value; any other name that nobody knows is undefined. */

@@ -7,10 +7,6 @@
 #include "cpu_run.h"
 #include "error.h"
 
-static const quire_manifest_variant *variant_of(const quire_plan *plan) {
-  return &plan->description.manifest->variants[plan->description.variant];
-}
-
 /* ---- views ---- */
 
 /* Shape and strides of a form as a binding's axes show them. */
@@ -139,7 +135,7 @@ static void cut(quire_cpu_plan *cpu, quire_cpu_job *job) {
 }
 
 static quire_status fill_jobs(quire_plan *plan, quire_cpu_plan *cpu, quire_error *error) {
-  size_t scratch_count = variant_of(plan)->intermediate_count;
+  size_t scratch_count = quire_described_variant(&plan->description)->intermediate_count;
   quire_cpu_job *jobs =
       quire_arena_array(&plan->arena, plan->slot_count + scratch_count, sizeof(*jobs));
   if (jobs == NULL) {
@@ -170,7 +166,7 @@ static quire_status fill_jobs(quire_plan *plan, quire_cpu_plan *cpu, quire_error
 }
 
 quire_status quire_cpu_plan_create(quire_plan *plan, quire_error *error) {
-  size_t count = variant_of(plan)->pass_count;
+  size_t count = quire_described_variant(&plan->description)->pass_count;
   quire_cpu_plan *cpu = quire_arena_array(&plan->arena, 1, sizeof(*cpu));
   quire_cpu_pass *passes = quire_arena_array(&plan->arena, count, sizeof(*passes));
   if (cpu == NULL || passes == NULL) {

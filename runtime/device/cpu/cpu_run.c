@@ -214,8 +214,7 @@ static void run_lead(const lead *call, const quire_executor *executor) {
 /* ---- entry points ---- */
 
 static void clear_step(const quire_plan *plan, const quire_workspace *workspace) {
-  const quire_manifest_variant *variant =
-      &plan->description.manifest->variants[plan->description.variant];
+  const quire_manifest_variant *variant = quire_described_variant(&plan->description);
   for (size_t i = 0; i < variant->intermediate_count; i++) {
     const quire_plan_intermediate *one = &plan->description.intermediates[i];
     if (one->zero_init && one->step && one->bytes > 0) {
