@@ -128,7 +128,3 @@ def case_model(case: Case, outputs: dict[str, str], symbolic: bool = True) -> by
     ]
     made = [helper.make_tensor_value_info(n, ONNX_TYPES[d], None) for n, d in outputs.items()]
     return model_of([node], given, made, opset=opset_of(case.op))
-
-
-def attention_attributes(heads: int, kv_heads: int, **more: Any) -> dict[str, Any]:
-    return {"num_heads": heads, "kv_num_heads": kv_heads, **more}

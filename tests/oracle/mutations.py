@@ -207,10 +207,6 @@ def uses(part: str) -> Callable[[Case], bool]:
     return lambda case: part in str(case.attributes["update_rule"])
 
 
-def has_state_columns(case: Case) -> bool:
-    return case.inputs["value"].shape[2] > 0
-
-
 def required_gate(name: str, part: str) -> Mutation:
     mutation = drop(name)
     mutation.when = uses(part)

@@ -79,6 +79,11 @@ def test_prefixes_are_found_under_their_key_only():
     output = engine.run([(second, prompt[8:])])
     np.testing.assert_allclose(output[-1], engine.alone(prompt), rtol=1e-5, atol=1e-6)
     assert list(first.blocks()[:2]) == list(second.blocks()[:2])
+    engine.cache.forget()
+    assert engine.cache.match(prompt, key="model") == 8  # held by sequences
+    first.free(), second.free()
+    engine.cache.forget()
+    assert engine.cache.match(prompt, key="model") == 0 and engine.cache.balanced()
 
 
 def test_forks_copy_their_last_block():
