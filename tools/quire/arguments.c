@@ -257,3 +257,12 @@ void quire_arguments_help(const quire_command *command, FILE *stream) {
     (void)fprintf(stream, "\n%s", command->details);
   }
 }
+
+int quire_text_list_allows(const quire_text_list *list, const char *text) {
+  for (size_t i = 0; i < list->count; ++i) {
+    if (strcmp(list->items[i], text) == 0) {
+      return 1;
+    }
+  }
+  return list->count == 0;
+}

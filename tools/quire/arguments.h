@@ -14,6 +14,9 @@ typedef struct quire_text_list {
   size_t count;
 } quire_text_list;
 
+/* 1 if the list is empty or holds the text. */
+int quire_text_list_allows(const quire_text_list *list, const char *text);
+
 /* What an option stores, and in which type of member. */
 typedef enum quire_option_kind {
   QUIRE_OPTION_FLAG,   /* int: 1 if given */

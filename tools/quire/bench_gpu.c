@@ -112,12 +112,6 @@ static quire_status make_calls(const quire_session *session, const bench_layers 
 
 /* ---- samples ---- */
 
-static int by_size(const void *left, const void *right) {
-  const double a = *(const double *)left;
-  const double b = *(const double *)right;
-  return (a > b) - (a < b);
-}
-
 static quire_status run(const gpu_calls *gpu, size_t repeat, quire_webgpu_times *times,
                         quire_error *error) {
   return quire_webgpu_measure(gpu->device, gpu->calls, gpu->count, repeat, times, error);
@@ -162,14 +156,11 @@ static quire_status sample(const gpu_calls *gpu, double seconds, const char *lab
   }
   quire_bench_progress(NULL, 0);
   if (status == QUIRE_OK) {
-    qsort(device, count, sizeof *device, by_size);
-    qsort(host, count, sizeof *host, by_size);
-    figure->times = (bench_times){.median = device[count / 2],
-                                  .low = device[count / 10],
-                                  .high = device[count - 1 - count / 10],
-                                  .least = device[0],
-                                  .samples = count};
-    figure->record = host[count / 2];
+    bench_times recording;
+    quire_bench_summarise(host, count, &recording);
+    figure->record = recording.median;
+    figure->times = (bench_times){0};
+    quire_bench_summarise(device, count, &figure->times);
   }
   return status;
 }

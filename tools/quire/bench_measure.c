@@ -33,7 +33,7 @@ static int by_size(const void *left, const void *right) {
   return (a > b) - (a < b);
 }
 
-static void summarise(double *samples, size_t count, bench_times *times) {
+void quire_bench_summarise(double *samples, size_t count, bench_times *times) {
   qsort(samples, count, sizeof *samples, by_size);
   times->samples = count;
   times->least = samples[0];
@@ -143,7 +143,7 @@ quire_status quire_bench_measure(bench_run_function *run, void *user, const benc
     status = sample(run, user, budget->seconds, label, samples, &count, error);
     const double others = load_of_others(&before);
     if (status == QUIRE_OK && (attempt == 0 || others < times->others)) {
-      summarise(samples, count, times);
+      quire_bench_summarise(samples, count, times);
       times->others = others;
     }
     if (others <= QUIET_LOAD || load_now().at >= deadline) {

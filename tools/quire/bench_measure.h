@@ -30,6 +30,9 @@ typedef quire_status bench_run_function(void *user, uint64_t *nanoseconds, quire
 quire_status quire_bench_measure(bench_run_function *run, void *user, const bench_budget *budget,
                                  const char *label, bench_times *times, quire_error *error);
 
+/* Sorts the samples (of any unit) and sets all but `others`. There must be one. */
+void quire_bench_summarise(double *samples, size_t count, bench_times *times);
+
 /* Shows what is being done, or (NULL) clears the line; nothing unless standard error is a terminal.
  */
 void quire_bench_progress(const char *label, double share);

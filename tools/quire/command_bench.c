@@ -96,19 +96,10 @@ static const quire_option bench_table[] = {
      .help = "file of cases (default: those that are built in)"},
 };
 
-static int is_wanted(const bench_options *options, const char *dtype) {
-  for (size_t i = 0; i < options->dtypes.count; ++i) {
-    if (!strcmp(options->dtypes.items[i], dtype)) {
-      return 1;
-    }
-  }
-  return options->dtypes.count == 0;
-}
-
 static quire_status measure_case(bench_state *state, const bench_case *item, quire_error *error) {
   quire_status status = QUIRE_OK;
   for (size_t i = 0; i < item->dtype_count && status == QUIRE_OK; ++i) {
-    if (is_wanted(state->options, item->dtypes[i])) {
+    if (quire_text_list_allows(&state->options->dtypes, item->dtypes[i])) {
       status = (state->is_gpu ? quire_bench_gpu_row : quire_bench_cpu_rows)(state, item,
                                                                             item->dtypes[i], error);
     }

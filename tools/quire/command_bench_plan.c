@@ -2,8 +2,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "bench_machine.h"
+#include "bench_measure.h"
 #include "bench_problem.h"
 #include "call.h"
 #include "commands.h"
@@ -15,35 +16,10 @@
 enum { SAMPLES = 101, LEAST_SAMPLES = 5, SAMPLE_NANOSECONDS = 200000, MOST_REPEATS = 1 << 20 };
 #define LINE_NANOSECONDS 2000000000u
 
-typedef struct bench_options {
-  int is_json;
-  int64_t threads;
-  const char *isa;
-} bench_options;
-
-static const quire_option bench_table[] = {
-    {.name = "--json",
-     .kind = QUIRE_OPTION_FLAG,
-     .offset = offsetof(bench_options, is_json),
-     .help = "print JSON"},
-    {.name = "--threads",
-     .kind = QUIRE_OPTION_NUMBER,
-     .offset = offsetof(bench_options, threads),
-     .value_name = "N",
-     .minimum = 1,
-     .maximum = 4096,
-     .help = "threads of the pool (default: one per processor)"},
-    {.name = "--isa",
-     .kind = QUIRE_OPTION_CHOICE,
-     .offset = offsetof(bench_options, isa),
-     .choices = "scalar|avx2|avx512|neon",
-     .help = "highest instruction set to use"},
-};
-
 /* A problem with what is needed to run it. */
 typedef struct bench_state {
   quire_session session;
-  const bench_options *options;
+  const bench_machine_options *options;
   bench_problem *problem;
   quire_plan *plan;
   quire_workspace *workspace;
@@ -108,12 +84,6 @@ static quire_status find_repeats(bench_state *state, bench_step *step, size_t *c
   return status;
 }
 
-static int by_size(const void *left, const void *right) {
-  const double a = *(const double *)left;
-  const double b = *(const double *)right;
-  return (a > b) - (a < b);
-}
-
 /* A line of the result. */
 typedef struct bench_line {
   const char *name;
@@ -122,24 +92,23 @@ typedef struct bench_line {
 } bench_line;
 
 static void print_line(bench_state *state, const bench_line *line, double *samples, size_t taken) {
-  qsort(samples, taken, sizeof *samples, by_size);
-  const double median = samples[taken / 2];
-  const double low = samples[taken / 10];
-  const double high = samples[taken - 1 - taken / 10];
+  bench_times times;
+  quire_bench_summarise(samples, taken, &times);
   const char *op = quire_operator_name(state->problem->op);
   if (state->options->is_json) {
     printf(
         "%s\n  {\"operator\": \"%s\", \"name\": \"%s\", \"median_ns\": %.1f, \"p10_ns\": %.1f, "
         "\"p90_ns\": %.1f, \"samples\": %zu",
-        state->is_first ? "" : ",", op, line->name, median, low, high, taken);
+        state->is_first ? "" : ",", op, line->name, times.median, times.low, times.high, taken);
     if (line->limit > 0) {
       printf(", \"limit_ns\": %.0f", line->limit);
     }
     printf("}");
   } else {
-    printf("%-30s %-13s %10.0f %10.0f .. %-10.0f", op, line->name, median, low, high);
+    printf("%-30s %-13s %10.0f %10.0f .. %-10.0f", op, line->name, times.median, times.low,
+           times.high);
     if (line->limit > 0) {
-      printf(" %6.0f%s", line->limit, median > line->limit ? " exceeded" : "");
+      printf(" %6.0f%s", line->limit, times.median > line->limit ? " exceeded" : "");
     }
     printf("\n");
   }
@@ -284,7 +253,7 @@ static const char meanings[] =
     "pass, pool    the same with the fewest rows that give a pass several items for the hot pool,\n"
     "              their arithmetic included\n";
 
-static quire_status bench(const bench_options *options, quire_error *error) {
+static quire_status bench(const bench_machine_options *options, quire_error *error) {
   const quire_call_options call_options = {.threads = options->threads, .isa = options->isa};
   bench_state state = {.options = options, .is_first = 1};
   quire_run_options_init(&state.prepared);
@@ -315,13 +284,8 @@ static quire_status bench(const bench_options *options, quire_error *error) {
 }
 
 static int run(void *const *values, const quire_text_list *positional) {
-  quire_error error;
   (void)positional;
-  if (bench(values[0], &error) != QUIRE_OK) {
-    quire_failure_print(NULL, &error);
-    return QUIRE_EXIT_FAILURE;
-  }
-  return QUIRE_EXIT_OK;
+  return quire_bench_machine_run(bench, values);
 }
 
 const quire_command quire_command_bench_plan = {
@@ -329,6 +293,6 @@ const quire_command quire_command_bench_plan = {
     .summary = "Measures what planning and the machinery of a run cost, without the arithmetic.",
     .usage = "[options]",
     .details = meanings,
-    .groups = {{bench_table, sizeof bench_table / sizeof *bench_table, sizeof(bench_options)}},
+    .groups = {BENCH_MACHINE_GROUP},
     .run = run,
 };

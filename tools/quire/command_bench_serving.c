@@ -1,8 +1,8 @@
 /* quire bench serving: an engine's books, and attention over a shared prefix. */
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
+#include "bench_machine.h"
+#include "bench_measure.h"
 #include "bench_probe.h"
 #include "bench_serving.h"
 #include "call.h"
@@ -12,31 +12,6 @@
 
 enum { SAMPLES = 301, LEAST_SAMPLES = 5 };
 #define FIGURE_NANOSECONDS 2000000000u
-
-typedef struct bench_options {
-  int is_json;
-  int64_t threads;
-  const char *isa;
-} bench_options;
-
-static const quire_option bench_table[] = {
-    {.name = "--json",
-     .kind = QUIRE_OPTION_FLAG,
-     .offset = offsetof(bench_options, is_json),
-     .help = "print JSON"},
-    {.name = "--threads",
-     .kind = QUIRE_OPTION_NUMBER,
-     .offset = offsetof(bench_options, threads),
-     .value_name = "N",
-     .minimum = 1,
-     .maximum = 4096,
-     .help = "threads of the pool (default: one per processor)"},
-    {.name = "--isa",
-     .kind = QUIRE_OPTION_CHOICE,
-     .offset = offsetof(bench_options, isa),
-     .choices = "scalar|avx2|avx512|neon",
-     .help = "highest instruction set to use"},
-};
 
 /* A line of the result: a value is good on one side of the limit. */
 typedef struct bench_figure {
@@ -51,19 +26,13 @@ typedef struct bench_samples {
 } bench_samples;
 
 typedef struct bench_state {
-  const bench_options *options;
+  const bench_machine_options *options;
   quire_session session;
   bench_books *books;
   bench_prefix *prefix;
   bench_probe probe;
   int is_first; /* of the JSON list */
 } bench_state;
-
-static int by_size(const void *left, const void *right) {
-  const double a = *(const double *)left;
-  const double b = *(const double *)right;
-  return (a > b) - (a < b);
-}
 
 /* Whether another sample is wanted. */
 static int goes_on(const bench_samples *samples, uint64_t begin) {
@@ -72,23 +41,23 @@ static int goes_on(const bench_samples *samples, uint64_t begin) {
 }
 
 static void print_figure(bench_state *state, const bench_figure *figure, bench_samples *samples) {
-  qsort(samples->values, samples->count, sizeof *samples->values, by_size);
-  const double median = samples->values[samples->count / 2];
-  const double low = samples->values[samples->count / 10];
-  const double high = samples->values[samples->count - 1 - samples->count / 10];
-  const int is_missed =
-      figure->limit > 0 && (figure->is_floor ? median < figure->limit : median > figure->limit);
+  bench_times times;
+  quire_bench_summarise(samples->values, samples->count, &times);
+  const int is_missed = figure->limit > 0 && (figure->is_floor ? times.median < figure->limit
+                                                               : times.median > figure->limit);
   if (state->options->is_json) {
     printf(
         "%s\n  {\"name\": \"%s\", \"unit\": \"%s\", \"median\": %.6g, \"p10\": %.6g, "
         "\"p90\": %.6g, \"samples\": %zu",
-        state->is_first ? "" : ",", figure->name, figure->unit, median, low, high, samples->count);
+        state->is_first ? "" : ",", figure->name, figure->unit, times.median, times.low, times.high,
+        samples->count);
     if (figure->limit > 0) {
       printf(", \"%s\": %g", figure->is_floor ? "at_least" : "at_most", figure->limit);
     }
     printf("}");
   } else {
-    printf("%-22s %10.1f %10.1f .. %-10.1f %-11s", figure->name, median, low, high, figure->unit);
+    printf("%-22s %10.1f %10.1f .. %-10.1f %-11s", figure->name, times.median, times.low,
+           times.high, figure->unit);
     if (figure->limit > 0) {
       printf(" %s %g%s", figure->is_floor ? "at least" : "at most", figure->limit,
              is_missed ? ", missed" : "");
@@ -237,7 +206,7 @@ static void print_head(const bench_state *state) {
   }
 }
 
-static quire_status bench(const bench_options *options, quire_error *error) {
+static quire_status bench(const bench_machine_options *options, quire_error *error) {
   const quire_call_options call_options = {.threads = options->threads, .isa = options->isa};
   bench_state state = {.options = options, .is_first = 1};
   quire_status status = quire_session_open(&state.session, error);
@@ -263,13 +232,8 @@ static quire_status bench(const bench_options *options, quire_error *error) {
 }
 
 static int run(void *const *values, const quire_text_list *positional) {
-  quire_error error;
   (void)positional;
-  if (bench(values[0], &error) != QUIRE_OK) {
-    quire_failure_print(NULL, &error);
-    return QUIRE_EXIT_FAILURE;
-  }
-  return QUIRE_EXIT_OK;
+  return quire_bench_machine_run(bench, values);
 }
 
 const quire_command quire_command_bench_serving = {
@@ -277,6 +241,6 @@ const quire_command quire_command_bench_serving = {
     .summary = "Measures an engine's books, and attention over a shared prefix.",
     .usage = "[options]",
     .details = meanings,
-    .groups = {{bench_table, sizeof bench_table / sizeof *bench_table, sizeof(bench_options)}},
+    .groups = {BENCH_MACHINE_GROUP},
     .run = run,
 };

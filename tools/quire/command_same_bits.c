@@ -168,15 +168,6 @@ static quire_status compare_all(quire_context *context, const bits_options *opti
   return QUIRE_OK;
 }
 
-static int is_wanted(const bits_options *options, const char *type) {
-  for (size_t i = 0; i < options->dtypes.count; ++i) {
-    if (!strcmp(options->dtypes.items[i], type)) {
-      return 1;
-    }
-  }
-  return options->dtypes.count == 0;
-}
-
 static quire_status compare_operators(const bits_options *options, size_t *changed,
                                       quire_error *error) {
   static const char *const types[] = {"f32", "f16", "bf16"};
@@ -184,7 +175,7 @@ static quire_status compare_operators(const bits_options *options, size_t *chang
   quire_status status = quire_context_create(NULL, &context, error);
   for (size_t i = 0; i < 2; ++i) {
     for (size_t t = 0; t < 3 && status == QUIRE_OK; ++t) {
-      if (is_wanted(options, types[t])) {
+      if (quire_text_list_allows(&options->dtypes, types[t])) {
         status = compare_all(context, options, i, types[t], changed, error);
       }
     }

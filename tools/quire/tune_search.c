@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench_measure.h"
 #include "failure.h"
 
 #define BUSY_MICROSECONDS 250e3 /* before anything counts: clocks rise with work */
@@ -23,12 +24,6 @@ typedef struct search_state {
 } search_state;
 
 /* ---- time ---- */
-
-static int by_size(const void *left, const void *right) {
-  const double a = *(const double *)left;
-  const double b = *(const double *)right;
-  return (a > b) - (a < b);
-}
 
 /* Keeps the device busy, and finds how many runs fill a sample. */
 static quire_status warm_up(search_state *state, quire_error *error) {
@@ -67,10 +62,11 @@ static quire_status duel(const search_state *state, quire_call *first, quire_cal
     }
     ++count;
   }
-  qsort(times[0], count, sizeof times[0][0], by_size);
-  qsort(times[1], count, sizeof times[1][0], by_size);
-  *first_time = times[0][count / 2];
-  *second_time = times[1][count / 2];
+  bench_times summary;
+  quire_bench_summarise(times[0], count, &summary);
+  *first_time = summary.median;
+  quire_bench_summarise(times[1], count, &summary);
+  *second_time = summary.median;
   return QUIRE_OK;
 }
 
