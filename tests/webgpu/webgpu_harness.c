@@ -134,18 +134,6 @@ void quire_operator_release(quire_operator *op) {
 
 /* ---- world ---- */
 
-static void *counting_allocate(void *user, size_t bytes, size_t alignment) {
-  gpu_world *world = user;
-  atomic_fetch_add(&world->live, 1);
-  return quire_alloc(&quire_default_allocator, bytes, alignment);
-}
-
-static void counting_deallocate(void *user, void *memory, size_t bytes, size_t alignment) {
-  gpu_world *world = user;
-  atomic_fetch_sub(&world->live, 1);
-  quire_dealloc(&quire_default_allocator, memory, bytes, alignment);
-}
-
 static void ignore_owner(quire_owner *owner) {
   (void)owner;
 }
@@ -163,8 +151,9 @@ static void load(gpu_world *world, quire_operator *op, const char *text) {
 
 void gpu_open_world(gpu_world *world) {
   memset(world, 0, sizeof *world);
-  world->allocator = (quire_allocator){counting_allocate, counting_deallocate, world};
-  world->owner.allocator = &world->allocator;
+  counting_allocator_init(&world->memory);
+  world->memory.raw = true;
+  world->owner.allocator = &world->memory.allocator;
   world->owner.registry = &registry;
   world->owner.retain = ignore_owner;
   world->owner.release = ignore_owner;
@@ -211,7 +200,7 @@ void gpu_destroy_device(gpu_world *world) {
 
 void gpu_close(gpu_world *world) {
   quire_device_release(world->device);
-  assert_int_equal(atomic_load(&world->live), 0);
+  assert_int_equal(atomic_load(&world->memory.live), 0);
   assert_int_equal(atomic_load(&world->op.references), 1);
   quire_manifest_destroy(world->op.manifest);
   quire_manifest_destroy(world->broken.manifest);

@@ -16,12 +16,12 @@
 #include <cmocka.h>
 
 #include "backend.h"
+#include "counting_allocator.h"
 #include "quire/webgpu.h"
 #include "webgpu_device.h"
 
 typedef struct gpu_world {
-  quire_allocator allocator;
-  atomic_size_t live; /* allocations */
+  counting_allocator memory;
   quire_owner owner;
   quire_operator op;     /* see webgpu_harness.c */
   quire_operator broken; /* its shader does not compile */
