@@ -260,6 +260,9 @@ quire_status quire_manifest_load(const quire_allocator *allocator, const char *t
                                  quire_manifest **manifest, quire_error *error);
 void quire_manifest_destroy(quire_manifest *manifest);
 
+/* Whether an attribute of that type takes the value; NONE takes all. */
+bool quire_value_fits(const quire_value *value, quire_value_type type);
+
 /* Index of a key, symbol, ..., or -1. */
 int32_t quire_manifest_find_key(const quire_manifest *manifest, const char *name);
 int32_t quire_manifest_find_input(const quire_manifest *manifest, const char *onnx);

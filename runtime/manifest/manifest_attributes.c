@@ -4,7 +4,7 @@
 
 #include "manifest_loader.h"
 
-static bool fits_type(const quire_value *value, quire_value_type type) {
+bool quire_value_fits(const quire_value *value, quire_value_type type) {
   switch (type) {
     case QUIRE_VALUE_TYPE_INT:
       return value->kind == QUIRE_VALUE_INTEGER;
@@ -48,7 +48,7 @@ static void load_type(quire_loader *loader, json_t *json, const quire_json_place
 static quire_value load_value(quire_loader *loader, json_t *json, const quire_json_place *place,
                               quire_value_type type) {
   quire_value value = quire_loader_scalar(loader, json, place);
-  if (value.kind != QUIRE_VALUE_UNDEFINED && !fits_type(&value, type)) {
+  if (value.kind != QUIRE_VALUE_UNDEFINED && !quire_value_fits(&value, type)) {
     quire_loader_fault(loader, place, "is not of the attribute's type");
   } else if (type == QUIRE_VALUE_TYPE_FLOAT && value.kind != QUIRE_VALUE_UNDEFINED) {
     value = quire_value_number((double)(float)quire_value_as_double(&value));
@@ -80,7 +80,7 @@ static void load_attribute(quire_loader *loader, const char *key, json_t *json,
     attribute->bucket_pow2 = true;
     if (strcmp(bucket, "pow2") != 0) {
       quire_loader_fault(loader, &member, "must be \"pow2\"");
-    } else if (!fits_type(&number, attribute->type) ||
+    } else if (!quire_value_fits(&number, attribute->type) ||
                (attribute->default_value.kind != QUIRE_VALUE_UNDEFINED &&
                 !quire_value_same_kind(&number, &attribute->default_value))) {
       quire_loader_fault(loader, &member, "is for numbers only");

@@ -28,21 +28,6 @@ static bool kind_matches_default(const quire_value *value, const quire_value *by
   return by_default->kind == QUIRE_VALUE_UNDEFINED || quire_value_same_kind(value, by_default);
 }
 
-static bool kind_matches_type(const quire_value *value, quire_value_type type) {
-  switch (type) {
-    case QUIRE_VALUE_TYPE_INT:
-      return value->kind == QUIRE_VALUE_INTEGER;
-    case QUIRE_VALUE_TYPE_FLOAT:
-      return quire_value_is_number(value);
-    case QUIRE_VALUE_TYPE_STRING:
-      return value->kind == QUIRE_VALUE_STRING;
-    case QUIRE_VALUE_TYPE_BOOL:
-      return value->kind == QUIRE_VALUE_BOOLEAN;
-    default:
-      return true;
-  }
-}
-
 static const char *type_text(quire_value_type type) {
   switch (type) {
     case QUIRE_VALUE_TYPE_INT:
@@ -62,7 +47,7 @@ static quire_status check_kind(quire_planning *p, const quire_manifest_attribute
     return QUIRE_OK;
   }
   const char *expected = NULL;
-  if (!kind_matches_type(value, attribute->type)) {
+  if (!quire_value_fits(value, attribute->type)) {
     expected = type_text(attribute->type);
   } else if (!kind_matches_default(value, &attribute->default_value)) {
     expected = kind_text(&attribute->default_value);
