@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "bench_measure.h"
-#include "bench_memory.h"
 #include "call.h"
 #include "commands.h"
 #include "failure.h"
@@ -76,24 +75,6 @@ static const struct {
   bits_run_function *run;
 } operators[] = {{VARIES_ATTENTION, "PagedAttention", quire_bits_run_attention},
                  {VARIES_LINEAR, "LinearAttention", quire_bits_run_linear}};
-
-uint64_t quire_bits_hash(uint64_t hash, const void *data, size_t bytes) {
-  const unsigned char *at = data;
-  hash = hash ? hash : UINT64_C(0xcbf29ce484222325);
-  for (size_t i = 0; i < bytes; ++i) {
-    hash = (hash ^ at[i]) * UINT64_C(0x100000001b3);
-  }
-  return hash;
-}
-
-void quire_bits_order(uint64_t shuffle, size_t count, int32_t *order) {
-  bench_random random = {shuffle ? shuffle : 1};
-  for (size_t i = 0; i < count; ++i) {
-    const size_t other = shuffle ? (size_t)quire_bench_random_below(&random, (int64_t)i + 1) : i;
-    order[i] = order[other];
-    order[other] = (int32_t)i;
-  }
-}
 
 /* Rows whose hash is not that of the plain way. */
 static size_t count_changed(const bits_rows *plain, const bits_rows *rows, size_t *first) {

@@ -40,6 +40,35 @@ typedef quire_status bits_run_function(quire_device *device, quire_dtype dtype,
 bits_run_function quire_bits_run_attention;
 bits_run_function quire_bits_run_linear;
 
+/* Some new tokens of a sequence. */
+typedef struct bits_part {
+  size_t sequence;
+  int64_t first, count;
+} bits_part;
+
+/* The work of one operator, which all ways share. */
+typedef struct bits_work {
+  const bits_variation *variation;
+  size_t sequences;     /* at most BITS_MOST_SEQUENCES */
+  const int64_t *fresh; /* new tokens of each */
+  /* How many tokens come next of a sequence that is cut, `done` of them computed in `calls` calls;
+     what is left bounds it. */
+  int64_t (*piece)(size_t sequence, int64_t done, size_t calls);
+  /* Computes the parts in one call, adds its time, and sets the hashes of its rows. */
+  quire_status (*call)(void *user, const bits_part *parts, size_t count, bits_rows *rows,
+                       quire_error *error);
+  void *user;
+} bits_work;
+
+size_t quire_bits_row_count(const bits_work *work);
+/* Where the hash of a part's first row goes. */
+size_t quire_bits_place(const bits_work *work, const bits_part *part);
+/* Computes all rows, three times; the best time counts. */
+quire_status quire_bits_run(const bits_work *work, bits_rows *rows, quire_error *error);
+/* Row `index` of a sequence's tensor `kind`: always the same numbers, whoever asks. */
+void quire_bits_fill_row(quire_dtype dtype, size_t sequence, int64_t index, int kind, int64_t width,
+                         void *row);
+
 /* FNV-1a; begin with 0. */
 uint64_t quire_bits_hash(uint64_t hash, const void *data, size_t bytes);
 

@@ -15,17 +15,17 @@ enum {
   SIZE = 128,
   ROW = HEADS * SIZE,
   KV_ROW = KV_HEADS * SIZE,
-  MOST_FRESH = 64,
-  REPEATS = 3
+  MOST_FRESH = 64
 };
 
-static const struct {
-  int64_t past, fresh;
-} sequences[SEQUENCES] = {{2047, 1}, {513, 1}, {100, 4}, {900, 8}, {0, 37}, {300, 64}, {4500, 1}};
+static const int64_t past_tokens[SEQUENCES] = {2047, 513, 100, 900, 0, 300, 4500};
+static const int64_t fresh[SEQUENCES] = {1, 1, 4, 8, 37, 64, 1};
 
 /* One way of laying it out; everything is released together. */
 typedef struct layout {
+  quire_device *device;
   const bits_variation *variation;
+  bits_work work;
   quire_dtype dtype;
   size_t element;
   int64_t block_size, columns, blocks;
@@ -37,17 +37,8 @@ typedef struct layout {
   float lse[SEQUENCES * MOST_FRESH * HEADS];
 } layout;
 
-/* Row `index` of a tensor of a sequence is always the same numbers, whoever asks. */
-static void fill_row(const layout *of, size_t sequence, int64_t index, int kind, int64_t width,
-                     unsigned char *row) {
-  bench_random random = {(uint64_t)(sequence + 1) << 40 | (uint64_t)(index + 1) << 8 |
-                         (uint64_t)(kind + 1)};
-  (void)quire_bench_random_next(&random);
-  quire_bench_fill_normal(&random, of->dtype, row, (size_t)width, 1);
-}
-
 static int64_t blocks_of(const layout *of, size_t sequence) {
-  const int64_t keys = sequences[sequence].past + sequences[sequence].fresh;
+  const int64_t keys = past_tokens[sequence] + fresh[sequence];
   return (keys + of->block_size - 1) / of->block_size;
 }
 
@@ -79,11 +70,11 @@ static void fill_caches(layout *of) {
     for (int64_t c = 0; c < 512; ++c) {
       of->table[s][c] = c < blocks_of(of, s) ? order[next++] : -1;
     }
-    for (int64_t j = 0; j < 2 * sequences[s].past; ++j) {
+    for (int64_t j = 0; j < 2 * past_tokens[s]; ++j) {
       const int64_t position = j / 2;
       const int64_t at = of->table[s][position / of->block_size] * of->strides[0] +
                          position % of->block_size * of->strides[1];
-      fill_row(of, s, position, (int)(j % 2), KV_ROW, row);
+      quire_bits_fill_row(of->dtype, s, position, (int)(j % 2), KV_ROW, row);
       for (int64_t h = 0; h < KV_HEADS; ++h) {
         memcpy(of->caches[j % 2] + (size_t)(at + h * of->strides[2]) * of->element,
                row + (size_t)(h * SIZE) * of->element, SIZE * of->element);
@@ -93,15 +84,10 @@ static void fill_caches(layout *of) {
 }
 
 /* Tokens [first, first + count) of a sequence, as rows of the next call. */
-typedef struct part {
-  size_t sequence;
-  int64_t first, count;
-} part;
-
-static void fill_part(layout *of, const part *one, int64_t at) {
+static void fill_part(layout *of, const bits_part *one, int64_t at) {
   const int64_t width = of->variation->is_packed ? ROW + 2 * KV_ROW : ROW;
   for (int64_t i = 0; i < one->count; ++i) {
-    const int64_t position = sequences[one->sequence].past + one->first + i;
+    const int64_t position = past_tokens[one->sequence] + one->first + i;
     unsigned char *query = of->query + (size_t)((at + i) * width) * of->element;
     unsigned char *key = of->variation->is_packed
                              ? query + (size_t)ROW * of->element
@@ -109,15 +95,16 @@ static void fill_part(layout *of, const part *one, int64_t at) {
     unsigned char *value = of->variation->is_packed
                                ? key + (size_t)KV_ROW * of->element
                                : of->value + (size_t)((at + i) * KV_ROW) * of->element;
-    fill_row(of, one->sequence, position, 2, ROW, query);
-    fill_row(of, one->sequence, position, 0, KV_ROW, key);
-    fill_row(of, one->sequence, position, 1, KV_ROW, value);
+    quire_bits_fill_row(of->dtype, one->sequence, position, 2, ROW, query);
+    quire_bits_fill_row(of->dtype, one->sequence, position, 0, KV_ROW, key);
+    quire_bits_fill_row(of->dtype, one->sequence, position, 1, KV_ROW, value);
   }
 }
 
 /* One call; hashes go to the rows' places in the plain order. */
-static quire_status call(quire_device *device, layout *of, const part *parts, size_t count,
-                         bits_rows *rows, quire_error *error) {
+static quire_status call(void *user, const bits_part *parts, size_t count, bits_rows *rows,
+                         quire_error *error) {
+  layout *of = user;
   int32_t offsets[SEQUENCES + 1] = {0};
   int32_t past[SEQUENCES];
   int32_t *table = malloc(count * (size_t)of->columns * sizeof *table);
@@ -129,7 +116,7 @@ static quire_status call(quire_device *device, layout *of, const part *parts, si
     fill_part(of, &parts[i], total);
     total += parts[i].count;
     offsets[i + 1] = (int32_t)total;
-    past[i] = (int32_t)(sequences[parts[i].sequence].past + parts[i].first);
+    past[i] = (int32_t)(past_tokens[parts[i].sequence] + parts[i].first);
     for (int64_t c = 0; c < of->columns; ++c) {
       table[(int64_t)i * of->columns + c] = c < 512 ? of->table[parts[i].sequence][c] : -1;
     }
@@ -159,19 +146,16 @@ static quire_status call(quire_device *device, layout *of, const part *parts, si
   args.num_heads = HEADS;
   args.kv_num_heads = KV_HEADS;
   const uint64_t begin = quire_clock_nanoseconds();
-  const quire_status status = quire_paged_attention(device, &args, error);
+  const quire_status status = quire_paged_attention(of->device, &args, error);
   rows->nanoseconds += quire_clock_nanoseconds() - begin;
   free(table);
   for (size_t i = 0; i < count && status == QUIRE_OK; ++i) {
-    int64_t place = parts[i].first;
-    for (size_t s = 0; s < parts[i].sequence; ++s) {
-      place += sequences[s].fresh;
-    }
+    uint64_t *hashes = rows->hashes + quire_bits_place(&of->work, &parts[i]);
     for (int64_t t = 0; t < parts[i].count; ++t) {
       const int64_t at = offsets[i] + t;
       const uint64_t hash = quire_bits_hash(0, of->output + (size_t)(at * ROW) * of->element,
                                             (size_t)ROW * of->element);
-      rows->hashes[place + t] = quire_bits_hash(hash, of->lse + at * HEADS, sizeof(float) * HEADS);
+      hashes[t] = quire_bits_hash(hash, of->lse + at * HEADS, sizeof(float) * HEADS);
     }
   }
   return status;
@@ -179,39 +163,10 @@ static quire_status call(quire_device *device, layout *of, const part *parts, si
 
 /* Drafts (at most 8 tokens) are cut into single tokens, prompts into pieces of more than 8: both
    keep the order of arithmetic that the whole has. */
-static int64_t piece(int64_t fresh, int64_t first, int is_cut) {
-  if (!is_cut) {
-    return fresh;
-  }
-  if (fresh <= 8) {
-    return 1;
-  }
-  return fresh - first >= 18 ? 9 : fresh - first;
-}
-
-static quire_status run_once(quire_device *device, layout *of, bits_rows *rows,
-                             quire_error *error) {
-  int64_t done[SEQUENCES] = {0};
-  int32_t order[SEQUENCES];
-  quire_status status = QUIRE_OK;
-  rows->nanoseconds = 0;
-  quire_bits_order(of->variation->shuffle, SEQUENCES, order);
-  for (;;) {
-    part parts[SEQUENCES];
-    size_t count = 0;
-    for (size_t i = 0; i < SEQUENCES && (count == 0 || !of->variation->is_alone); ++i) {
-      const size_t s = (size_t)order[i];
-      if (done[s] < sequences[s].fresh) {
-        const int64_t length = piece(sequences[s].fresh, done[s], of->variation->is_cut);
-        parts[count++] = (part){s, done[s], length};
-        done[s] += length;
-      }
-    }
-    if (count == 0 || status != QUIRE_OK) {
-      return status;
-    }
-    status = call(device, of, parts, count, rows, error);
-  }
+static int64_t piece(size_t sequence, int64_t done, size_t calls) {
+  (void)calls;
+  const int64_t left = fresh[sequence] - done;
+  return fresh[sequence] <= 8 ? 1 : left >= 18 ? 9 : left;
 }
 
 quire_status quire_bits_run_attention(quire_device *device, quire_dtype dtype,
@@ -222,15 +177,13 @@ quire_status quire_bits_run_attention(quire_device *device, quire_dtype dtype,
   if (!of) {
     return quire_failure_set(error, QUIRE_OUT_OF_MEMORY, "no memory for the problem");
   }
+  of->device = device;
   of->variation = variation;
+  of->work = (bits_work){variation, SEQUENCES, fresh, piece, call, of};
   of->dtype = dtype;
   of->element = quire_dtype_size(dtype);
   lay_out(of);
-  *rows = (bits_rows){0};
-  for (size_t s = 0; s < SEQUENCES; ++s) {
-    rows->count += (size_t)sequences[s].fresh;
-  }
-  const size_t wide = rows->count * (size_t)(ROW + 2 * KV_ROW) * sizeof(float);
+  const size_t wide = quire_bits_row_count(&of->work) * (size_t)(ROW + 2 * KV_ROW) * sizeof(float);
   of->caches[0] = quire_bench_memory_new(of->cache_bytes);
   of->caches[1] = quire_bench_memory_new(of->cache_bytes);
   of->query = malloc(wide);
@@ -238,13 +191,8 @@ quire_status quire_bits_run_attention(quire_device *device, quire_dtype dtype,
   of->value = malloc(wide);
   of->output = malloc(wide);
   if (of->caches[0] && of->caches[1] && of->query && of->key && of->value && of->output) {
-    uint64_t best = 0;
     fill_caches(of);
-    for (int i = 0; i < REPEATS && status == QUIRE_OK; ++i) {
-      status = run_once(device, of, rows, error);
-      best = i == 0 || rows->nanoseconds < best ? rows->nanoseconds : best;
-    }
-    rows->nanoseconds = best;
+    status = quire_bits_run(&of->work, rows, error);
   } else {
     status = quire_failure_set(error, QUIRE_OUT_OF_MEMORY, "no memory for caches");
   }

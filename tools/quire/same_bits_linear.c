@@ -1,6 +1,5 @@
 /* LinearAttention, gated delta rule with its gates: new tokens of each sequence as below. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "bench_memory.h"
 #include "failure.h"
@@ -16,8 +15,7 @@ enum {
   STATE = HEADS * SIZE * SIZE,
   KEY_ROW = KEY_HEADS * SIZE,
   ROW = HEADS * SIZE,
-  GAP = 64,
-  REPEATS = 3
+  GAP = 64
 };
 
 static const int64_t fresh[SEQUENCES] = {1, 1, 4, 8, 37, 64};
@@ -27,7 +25,9 @@ enum { QUERY, KEY, VALUE, DECAY, BETA, TENSORS };
 static const int64_t widths[TENSORS] = {KEY_ROW, KEY_ROW, ROW, HEADS, HEADS};
 
 typedef struct layout {
+  quire_device *device;
   const bits_variation *variation;
+  bits_work work;
   quire_dtype dtype;
   size_t element;
   unsigned char *rows[TENSORS], *output;
@@ -36,14 +36,6 @@ typedef struct layout {
   int32_t slots[2 * SEQUENCES];
   float a_log[HEADS], bias[HEADS];
 } layout;
-
-static void fill_row(const layout *of, size_t sequence, int64_t index, int kind,
-                     unsigned char *row) {
-  bench_random random = {(uint64_t)(sequence + 1) << 40 | (uint64_t)(index + 1) << 8 |
-                         (uint64_t)(kind + 1)};
-  (void)quire_bench_random_next(&random);
-  quire_bench_fill_normal(&random, of->dtype, row, (size_t)widths[kind], 1);
-}
 
 static void fill_states(layout *of) {
   bench_random gates = {77};
@@ -56,11 +48,6 @@ static void fill_states(layout *of) {
                             STATE, 0.1f);
   }
 }
-
-typedef struct part {
-  size_t sequence;
-  int64_t first, count;
-} part;
 
 static void set_tensors(const layout *of, int64_t shapes[TENSORS + 1][3], int64_t total,
                         quire_linear_attention_args *args) {
@@ -76,14 +63,11 @@ static void set_tensors(const layout *of, int64_t shapes[TENSORS + 1][3], int64_
   }
 }
 
-static void hash_rows(const layout *of, const part *parts, size_t count, bits_rows *rows) {
+static void hash_rows(const layout *of, const bits_part *parts, size_t count, bits_rows *rows) {
   int64_t at = 0;
   for (size_t i = 0; i < count; ++i) {
     const size_t sequence = parts[i].sequence;
-    int64_t place = parts[i].first;
-    for (size_t s = 0; s < sequence; ++s) {
-      place += fresh[s];
-    }
+    uint64_t *hashes = rows->hashes + quire_bits_place(&of->work, &parts[i]);
     for (int64_t t = 0; t < parts[i].count; ++t, ++at) {
       uint64_t hash = quire_bits_hash(0, of->output + (size_t)(at * ROW) * of->element,
                                       (size_t)ROW * of->element);
@@ -91,13 +75,14 @@ static void hash_rows(const layout *of, const part *parts, size_t count, bits_ro
         hash = quire_bits_hash(hash, of->pool + of->slots[SEQUENCES + sequence] * of->slot_stride,
                                sizeof(float) * STATE);
       }
-      rows->hashes[place + t] = hash;
+      hashes[t] = hash;
     }
   }
 }
 
-static quire_status call(quire_device *device, layout *of, const part *parts, size_t count,
-                         bits_rows *rows, quire_error *error) {
+static quire_status call(void *user, const bits_part *parts, size_t count, bits_rows *rows,
+                         quire_error *error) {
+  layout *of = user;
   int32_t offsets[SEQUENCES + 1] = {0};
   int32_t reads[SEQUENCES];
   int32_t writes[SEQUENCES];
@@ -106,8 +91,9 @@ static quire_status call(quire_device *device, layout *of, const part *parts, si
     const size_t s = parts[i].sequence;
     for (int64_t t = 0; t < parts[i].count * TENSORS; ++t) {
       const int kind = (int)(t % TENSORS);
-      fill_row(of, s, parts[i].first + t / TENSORS, kind,
-               of->rows[kind] + (size_t)((total + t / TENSORS) * widths[kind]) * of->element);
+      quire_bits_fill_row(
+          of->dtype, s, parts[i].first + t / TENSORS, kind, widths[kind],
+          of->rows[kind] + (size_t)((total + t / TENSORS) * widths[kind]) * of->element);
     }
     total += parts[i].count;
     offsets[i + 1] = (int32_t)total;
@@ -135,7 +121,7 @@ static quire_status call(quire_device *device, layout *of, const part *parts, si
   args.beta_activation = "sigmoid";
   args.qk_l2_norm = 1;
   const uint64_t begin = quire_clock_nanoseconds();
-  const quire_status status = quire_linear_attention(device, &args, error);
+  const quire_status status = quire_linear_attention(of->device, &args, error);
   rows->nanoseconds += quire_clock_nanoseconds() - begin;
   if (status == QUIRE_OK) {
     hash_rows(of, parts, count, rows);
@@ -144,61 +130,34 @@ static quire_status call(quire_device *device, layout *of, const part *parts, si
 }
 
 /* Cut anywhere: no bit may change. */
-static quire_status run_once(quire_device *device, layout *of, bits_rows *rows,
-                             quire_error *error) {
+static int64_t piece(size_t sequence, int64_t done, size_t calls) {
   static const int64_t pieces[] = {1, 2, 5, 9};
-  int64_t done[SEQUENCES] = {0};
-  int32_t order[SEQUENCES];
-  quire_status status = QUIRE_OK;
-  size_t calls = 0;
-  rows->nanoseconds = 0;
-  quire_bits_order(of->variation->shuffle, SEQUENCES, order);
-  for (;;) {
-    part parts[SEQUENCES];
-    size_t count = 0;
-    for (size_t i = 0; i < SEQUENCES && (count == 0 || !of->variation->is_alone); ++i) {
-      const size_t s = (size_t)order[i];
-      const int64_t left = fresh[s] - done[s];
-      const int64_t wanted = of->variation->is_cut ? pieces[(calls + s) % 4] : left;
-      if (left > 0) {
-        parts[count++] = (part){s, done[s], wanted < left ? wanted : left};
-        done[s] += parts[count - 1].count;
-      }
-    }
-    if (count == 0 || status != QUIRE_OK) {
-      return status;
-    }
-    status = call(device, of, parts, count, rows, error);
-    calls += 1;
-  }
+  (void)done;
+  return pieces[(calls + sequence) % 4];
 }
 
 quire_status quire_bits_run_linear(quire_device *device, quire_dtype dtype,
                                    const bits_variation *variation, bits_rows *rows,
                                    quire_error *error) {
-  layout of = {.variation = variation, .dtype = dtype, .element = quire_dtype_size(dtype)};
+  layout of = {.device = device,
+               .variation = variation,
+               .work = {variation, SEQUENCES, fresh, piece, call, &of},
+               .dtype = dtype,
+               .element = quire_dtype_size(dtype)};
   quire_status status = QUIRE_OK;
   int has_memory = 1;
-  *rows = (bits_rows){0};
-  for (size_t s = 0; s < SEQUENCES; ++s) {
-    rows->count += (size_t)fresh[s];
-  }
+  const size_t count = quire_bits_row_count(&of.work);
   of.slot_stride = STATE + (variation->is_apart ? GAP : 0);
   const size_t pool_bytes = 2 * (size_t)SEQUENCES * (size_t)of.slot_stride * sizeof(float);
   of.pool = quire_bench_memory_new(pool_bytes);
-  of.output = malloc(rows->count * ROW * of.element);
+  of.output = malloc(count * ROW * of.element);
   for (int i = 0; i < TENSORS; ++i) {
-    of.rows[i] = malloc(rows->count * (size_t)widths[i] * of.element);
+    of.rows[i] = malloc(count * (size_t)widths[i] * of.element);
     has_memory = has_memory && of.rows[i];
   }
   if (has_memory && of.pool && of.output) {
-    uint64_t best = 0;
     fill_states(&of);
-    for (int i = 0; i < REPEATS && status == QUIRE_OK; ++i) {
-      status = run_once(device, &of, rows, error);
-      best = i == 0 || rows->nanoseconds < best ? rows->nanoseconds : best;
-    }
-    rows->nanoseconds = best;
+    status = quire_bits_run(&of.work, rows, error);
   } else {
     status = quire_failure_set(error, QUIRE_OUT_OF_MEMORY, "no memory for the problem");
   }
