@@ -2,6 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "failure.h"
+
 #include "bench_builder.h"
 
 /* Keys that a sequence's tokens see, each once; and the pairs of token and key. */
@@ -69,9 +71,12 @@ static int64_t count_blocks(const bench_attention *item) {
 static void fill_table(bench_builder *builder, const bench_attention *item, int64_t columns,
                        int32_t *table) {
   const int64_t blocks = count_blocks(item);
-  int32_t *order = calloc((size_t)blocks + 1, sizeof *order);
-  if (!order || !table) {
-    free(order);
+  int32_t *order = table ? calloc((size_t)blocks + 1, sizeof *order) : NULL;
+  if (!order) {
+    if (builder->status == QUIRE_OK) {
+      builder->status =
+          quire_failure_set(builder->error, QUIRE_OUT_OF_MEMORY, "no memory for a block table");
+    }
     return;
   }
   for (int64_t i = 0; i < blocks; ++i) {

@@ -37,13 +37,15 @@ typedef struct bench_state {
 void quire_bench_cpu_head(const bench_state *state);
 quire_status quire_bench_cpu_rows(bench_state *state, const bench_case *item, const char *dtype,
                                   quire_error *error);
-void quire_bench_cpu_end(bench_state *state);
+quire_status quire_bench_cpu_end(bench_state *state, quire_error *error);
 
 /* The same for a WebGPU device. */
 void quire_bench_gpu_head(const bench_state *state);
 quire_status quire_bench_gpu_row(bench_state *state, const bench_case *item, const char *dtype,
                                  quire_error *error);
-void quire_bench_gpu_end(const bench_state *state);
+quire_status quire_bench_gpu_end(const bench_state *state, quire_error *error);
+/* Prints a report, which it takes over; NULL, or one that cannot be printed, is want of memory. */
+quire_status quire_bench_print_json(json_t *report, quire_error *error);
 
 /* Case files in place of shapes: 1 if there is one among the words. */
 int quire_bench_has_files(const quire_text_list *words);

@@ -1,5 +1,6 @@
 /* Rows of `quire bench` for the CPU, beside the limits that the tool measures itself. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "bench_program.h"
@@ -142,25 +143,34 @@ quire_status quire_bench_cpu_rows(bench_state *state, const bench_case *item, co
 static json_t *limits_json(const bench_probe *probe) {
   json_t *list = json_array();
   for (size_t i = 0; i < probe->known_count; ++i) {
-    (void)json_array_append_new(
-        list,
+    json_t *one =
         json_pack("{s:s, s:I, s:f}", "traffic", traffic_names[probe->known[i].traffic], "bytes",
-                  (json_int_t)probe->known[i].bytes, "gigabytes", probe->known[i].gigabytes));
+                  (json_int_t)probe->known[i].bytes, "gigabytes", probe->known[i].gigabytes);
+    if (json_array_append_new(list, one) != 0) {
+      json_decref(list);
+      return NULL;
+    }
   }
   return json_pack("{s:s, s:f, s:o}", "isa", probe->kernels->isa, "gigaflops", probe->gigaflops,
                    "bandwidth", list);
 }
 
-static void print_json(const bench_state *state) {
-  json_t *root = json_pack("{s:s, s:s, s:s, s:I, s:s, s:o, s:O}", "version", quire_version(),
-                           "model", state->facts.model, "isa", state->facts.isa, "threads",
-                           (json_int_t)state->facts.threads, "pages", quire_bench_memory_pages(),
-                           "limits", limits_json(&state->probe), "measurements", state->results);
-  if (root) {
-    (void)json_dumpf(root, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
-    printf("\n");
+quire_status quire_bench_print_json(json_t *report, quire_error *error) {
+  char *text = report ? json_dumps(report, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) : NULL;
+  json_decref(report);
+  if (!text) {
+    return quire_failure_set(error, QUIRE_OUT_OF_MEMORY, "no memory for the results");
   }
-  json_decref(root);
+  printf("%s\n", text);
+  free(text);
+  return QUIRE_OK;
+}
+
+static json_t *report_json(const bench_state *state) {
+  return json_pack("{s:s, s:s, s:s, s:I, s:s, s:o, s:O}", "version", quire_version(), "model",
+                   state->facts.model, "isa", state->facts.isa, "threads",
+                   (json_int_t)state->facts.threads, "pages", quire_bench_memory_pages(), "limits",
+                   limits_json(&state->probe), "measurements", state->results);
 }
 
 static void print_limits(const bench_probe *probe) {
@@ -173,10 +183,10 @@ static void print_limits(const bench_probe *probe) {
   printf("\n");
 }
 
-void quire_bench_cpu_end(bench_state *state) {
+quire_status quire_bench_cpu_end(bench_state *state, quire_error *error) {
   if (state->results) {
-    print_json(state);
-  } else {
-    print_limits(&state->probe);
+    return quire_bench_print_json(report_json(state), error);
   }
+  print_limits(&state->probe);
+  return QUIRE_OK;
 }

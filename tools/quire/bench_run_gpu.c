@@ -53,18 +53,14 @@ quire_status quire_bench_gpu_row(bench_state *state, const bench_case *item, con
   return status;
 }
 
-void quire_bench_gpu_end(const bench_state *state) {
+quire_status quire_bench_gpu_end(const bench_state *state, quire_error *error) {
   if (!state->results) {
     printf("\nlimit: a kernel that only reads, %.1f GB/s (best of a few passes)\n",
            state->gpu.read_gigabytes);
-    return;
+    return QUIRE_OK;
   }
   json_t *root =
       json_pack("{s:s, s:s, s:f, s:O}", "version", quire_version(), "model", state->facts.model,
                 "read_gigabytes", state->gpu.read_gigabytes, "measurements", state->results);
-  if (root) {
-    (void)json_dumpf(root, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
-    printf("\n");
-  }
-  json_decref(root);
+  return quire_bench_print_json(root, error);
 }

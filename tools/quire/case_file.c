@@ -18,9 +18,10 @@ static quire_status read_json(const quire_case *opened, const char *key, json_t 
   if (*value) {
     return QUIRE_OK;
   }
-  return text ? quire_failure_set(error, QUIRE_IO, "%s: line %d, column %d: %s", key, fault.line,
-                                  fault.column, fault.text)
-              : quire_failure_set(error, QUIRE_OUT_OF_MEMORY, "no memory for the metadata");
+  const int is_fault = text && json_error_code(&fault) != json_error_out_of_memory;
+  return is_fault ? quire_failure_set(error, QUIRE_IO, "%s: line %d, column %d: %s", key,
+                                      fault.line, fault.column, fault.text)
+                  : quire_failure_set(error, QUIRE_OUT_OF_MEMORY, "no memory for the metadata");
 }
 
 static quire_status check_attributes(const quire_case *opened, quire_error *error) {

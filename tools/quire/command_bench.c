@@ -206,15 +206,17 @@ static quire_status bench(const bench_options *options, quire_text_list *words, 
     state.gpu = (bench_gpu){.session = &state.session, .seconds = state.budget.seconds};
     quire_bench_probe_open(state.facts.isa, state.facts.threads, &state.probe);
     state.results = options->is_json ? json_array() : NULL;
+    if (options->is_json && !state.results) {
+      status = quire_failure_set(error, QUIRE_OUT_OF_MEMORY, "no memory for the results");
+    }
+  }
+  if (status == QUIRE_OK) {
     const int are_files = quire_bench_has_files(words);
     status = are_files ? quire_bench_files(&state, words, &call_options, where, error)
                        : measure_cases(&state, words, error);
     if (status == QUIRE_OK && !options->is_list && (!are_files || options->is_json)) {
-      if (state.is_gpu) {
-        quire_bench_gpu_end(&state);
-      } else {
-        quire_bench_cpu_end(&state);
-      }
+      status =
+          state.is_gpu ? quire_bench_gpu_end(&state, error) : quire_bench_cpu_end(&state, error);
     }
   }
   json_decref(state.results);

@@ -223,24 +223,28 @@ static quire_status measure_operator(bench_state *state, size_t index, quire_err
   return status == QUIRE_OK ? measure_pool(state, index, error) : status;
 }
 
-static void print_head(const bench_state *state) {
+static quire_status print_head(const bench_state *state, quire_error *error) {
   quire_device_facts facts;
   quire_device_get_facts(state->session.device, &facts);
   if (state->options->is_json) {
     json_t *model = json_string(facts.model); /* a stranger's text: it may need escapes */
     char *quoted = json_dumps(model, JSON_ENCODE_ANY);
+    json_decref(model);
+    if (!quoted) {
+      return quire_failure_set(error, QUIRE_OUT_OF_MEMORY, "no memory for the results");
+    }
     printf(
         "{\"version\": \"%s\", \"model\": %s, \"isa\": \"%s\", \"threads\": %zu, "
         "\"measurements\": [",
-        quire_version(), quoted ? quoted : "null", facts.isa, facts.threads);
+        quire_version(), quoted, facts.isa, facts.threads);
     free(quoted);
-    json_decref(model);
   } else {
     printf(
         "quire %s, %s, %s, %zu threads; up to %d samples\n\n%-30s %-13s %10s %10s .. %-10s %6s\n",
         quire_version(), facts.model, facts.isa, facts.threads, SAMPLES, "operator", "ns", "median",
         "p10", "p90", "limit");
   }
+  return QUIRE_OK;
 }
 
 static const char meanings[] =
@@ -268,7 +272,7 @@ static quire_status bench(const bench_machine_options *options, quire_error *err
     status = quire_session_open_device(&state.session, &call_options, error);
   }
   if (status == QUIRE_OK) {
-    print_head(&state);
+    status = print_head(&state, error);
   }
   for (size_t i = 0; i < BENCH_OPERATORS && status == QUIRE_OK; ++i) {
     status = measure_operator(&state, i, error);

@@ -13,6 +13,9 @@ quire_status quire_limits_parse(const char *text, size_t length, json_t **value,
                                 quire_error *error) {
   json_error_t fault;
   *value = json_loadb(text, length, JSON_REJECT_DUPLICATES, &fault);
+  if (!*value && json_error_code(&fault) == json_error_out_of_memory) {
+    return quire_failure_set(error, QUIRE_OUT_OF_MEMORY, "no memory for the text");
+  }
   return *value ? QUIRE_OK
                 : quire_failure_set(error, QUIRE_BAD_REQUEST, "line %d, column %d: %s", fault.line,
                                     fault.column, fault.text);
@@ -149,6 +152,10 @@ void quire_limits_release(quire_limits_file *limits) {
 quire_status quire_limits_lay_over(const quire_limits_file *limits, json_t *request,
                                    quire_error *error) {
   json_t *device = json_object_get(request, "device");
+  if (!json_is_object(request) || (device && !json_is_object(device))) {
+    return quire_failure_set(error, QUIRE_BAD_REQUEST,
+                             "the request is no object that limits can be laid over");
+  }
   int is_bad = 0;
   if (!device) {
     device = json_object();
@@ -161,7 +168,6 @@ quire_status quire_limits_lay_over(const quire_limits_file *limits, json_t *requ
     is_bad |= json_is_object(below) && json_is_object(value) ? json_object_update(below, value)
                                                              : json_object_set(device, name, value);
   }
-  return is_bad ? quire_failure_set(error, QUIRE_BAD_REQUEST,
-                                    "the request is no object that limits can be laid over")
+  return is_bad ? quire_failure_set(error, QUIRE_OUT_OF_MEMORY, "no memory for the limits")
                 : QUIRE_OK;
 }

@@ -12,11 +12,15 @@ static int by_element_size(const void *left, const void *right) {
   return a_size != b_size ? (a_size > b_size ? -1 : 1) : strcmp(a->name, b->name);
 }
 
+/* NULL: no memory. */
 static json_t *entry_of(const quire_stored_tensor *tensor, size_t begin) {
   const size_t end = begin + tensor->bytes;
   json_t *shape = json_array();
   for (int32_t i = 0; i < tensor->ndim; ++i) {
-    json_array_append_new(shape, json_integer(tensor->shape[i]));
+    if (json_array_append_new(shape, json_integer(tensor->shape[i])) != 0) {
+      json_decref(shape);
+      return NULL;
+    }
   }
   return json_pack("{s:s, s:o, s:[I, I]}", "dtype", quire_safetensors_dtype_name(tensor->dtype),
                    "shape", shape, "data_offsets", (json_int_t)begin, (json_int_t)end);
