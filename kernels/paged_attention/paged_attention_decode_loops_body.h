@@ -6,15 +6,16 @@
 #include "simd.h"
 
 enum {
-  ATTEND_KEYS = 8,                      /* of a sub-block */
+  ATTEND_KEYS = 8,                      /* of a sub-block, at most */
+  ATTEND_KEYS_F32 = 4,                  /* of one of f32, for 4, 8, ... queries */
   MOST_KEYS = 32,                       /* of a sub-block of values */
   MOST_AHEAD = MOST_KEYS / ATTEND_KEYS, /* bytes to prefetch for a byte read */
   ATTEND_LINE = 64,                     /* bytes of a cache line */
   /* Queries and scores of a chunk. */
   CHUNK_FLOATS = 6144,
-  CHUNK_QUERIES = 80,      /* CHUNK_FLOATS / (16 + tile), in whole vectors */
-  DECODE_HEAD_SIZE = 1024, /* larger ones are left to plain C */
-  SUB_BLOCKS = QUIRE_PAGED_TILE / ATTEND_KEYS
+  CHUNK_QUERIES = 80,                             /* CHUNK_FLOATS / (16 + tile), in whole vectors */
+  DECODE_HEAD_SIZE = 1024,                        /* larger ones are left to plain C */
+  SUB_BLOCKS = QUIRE_PAGED_TILE / ATTEND_KEYS_F32 /* of a tile, at most */
 };
 
 /* Keys beside 4 or 2 queries, and vectors of columns likewise: sums that fit in registers. */
@@ -44,7 +45,7 @@ enum {
 typedef struct attend_rows {
   const char *const *rows;
   ptrdiff_t offset;
-  int count; /* of keys; scores read 8 always */
+  int count; /* of keys; scores read all 8 or 4 of a sub-block */
 } attend_rows;
 
 /* What to prefetch: pieces of memory, one after the other. */

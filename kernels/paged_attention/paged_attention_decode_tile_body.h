@@ -22,19 +22,26 @@ static uint32_t step_mask(uint64_t mask, const decode_step *step) {
   return (uint32_t)(mask >> step->first) & (uint32_t)(((uint64_t)1 << step->keys) - 1);
 }
 
+/* Keys of a sub-block. Of f32 fewer: what is read and what is prefetched stay in the first cache.
+ */
+static int score_keys(const decode_walk *walk, const decode_chunk *c) {
+  const bool fours = c->row_count * c->members % 4 == 0;
+  return walk->call.key_cache->dtype == QUIRE_FLOAT32 && fours ? ATTEND_KEYS_F32 : ATTEND_KEYS;
+}
+
 /*
  * Keys of a sub-block of values. The sums of all queries pass through the registers once for each;
  * many queries make arithmetic the limit, not memory, and then longer sub-blocks are better.
  */
-static int value_keys(const decode_chunk *c) {
+static int value_keys(const decode_walk *walk, const decode_chunk *c) {
   const int64_t per_head = c->row_count * c->members;
-  return per_head >= 8 ? 4 * ATTEND_KEYS : per_head >= 4 ? 2 * ATTEND_KEYS : ATTEND_KEYS;
+  return (per_head >= 8 ? 4 : per_head >= 4 ? 2 : 1) * score_keys(walk, c);
 }
 
 /* Appends the sub-blocks with a present key, at most `most`; returns the new count. */
 static int add_steps(const decode_tile *t, bool values, const decode_walk *walk,
                      const decode_chunk *c, int count, int most, decode_step *steps) {
-  const int keys = values ? value_keys(c) : ATTEND_KEYS;
+  const int keys = values ? value_keys(walk, c) : score_keys(walk, c);
   for (int first = 0; first < QUIRE_PAGED_TILE && count < most; first += keys) {
     const decode_step step = {(values ? t->values : t->keys) + first,
                               values ? walk->call.value_cache : walk->call.key_cache,
@@ -109,7 +116,7 @@ static void score_step(decode_walk *walk, const decode_step *step, const decode_
   const size_t size = (size_t)walk->call.head_size;
   const size_t per_head = (size_t)(c->row_count * c->members);
   const ptrdiff_t head_bytes = row_bytes(step->cache, step->cache->stride[2]);
-  attend_rows rows = {step->rows, c->first_head * head_bytes, ATTEND_KEYS};
+  attend_rows rows = {step->rows, c->first_head * head_bytes, step->keys};
   const float *q = walk->room;
   float *scores = scores_of(walk, c) + step->first;
   decode_ahead rows_ahead = look_ahead(ahead, step->keys, per_head);

@@ -44,13 +44,14 @@
 
 #define BY(name, queries) ELEMENT_PASTE(ELEMENT(name), queries)
 
-/* Scores of a sub-block of 8 keys for `count` queries; those of a query are a tile's row. */
+/* Scores of a sub-block of 8 keys (or 4, for whole fours of queries) for `count` queries; those of
+   a query are a tile's row. */
 static void ELEMENT(scores)(const attend_rows *rows, attend_ahead *ahead, const float *q, size_t n,
                             size_t count, float *scores) {
   const size_t stride = attend_padded(n);
   const bool lean = ELEMENT_IS_LEAN(count);
   for (; count >= 4; count -= 4) {
-    for (int key = 0; key < ATTEND_KEYS; key += ATTEND_BY_4) {
+    for (int key = 0; key < rows->count; key += ATTEND_BY_4) {
       if (lean) {
         BY(score_block, lean)(rows, key, ahead, q, n, scores);
       } else {
