@@ -28,6 +28,7 @@ static const paged_row rows[] = {
     {"decode_subgroups", F16, 7, 1, 64, 16, {33, 100}, {1, 1}, 2, "PER_TENSOR", .lse = true, .sink = true, .range = 32},
     {"decode_subgroups", F32, 4, 2, 256, 48, {100, 20}, {1, 2}, 2, "PER_CHANNEL", .holes = true},
     {"decode_subgroups", F16, 4, 4, 8, 256, {300, 3}, {1, 1}, 2, .scale = -0.5, .packed = true},
+    {"decode_subgroups", F16, 8, 2, 32, 16, {300, 0, 77}, {1, 1, 2}, 3, .range = 128, .lse = true},
     {"decode", F16, 8, 2, 128, 16, {300, 0, 77}, {1, 1, 1}, 3, .range = 128},
     {"decode", F16, 6, 2, 96, 3, {40, 200, 5}, {2, 1, 0}, 3, .window = 30, .sink = true, .lse = true, .range = 64},
     {"decode", F32, 2, 2, 40, 1, {90, 17}, {1, 3}, 2, .softcap = 2, .packed = true, .holes = true},
