@@ -215,6 +215,24 @@ void ordered_raise(WGPUDevice device, unsigned way) {
                               device->uncaptured.userdata1, device->uncaptured.userdata2);
 }
 
+void *ordered_make_of(const char *name, WGPUDevice device, ordered_kind kind, size_t size) {
+  (void)ordered_check(device, ORDERED_DEVICE);
+  enum { MADE = ORDERED_NULL | ORDERED_VALIDATION | ORDERED_MEMORY };
+  /* What is compiled can fail inside. */
+  const bool is_compiled = kind == ORDERED_MODULE || kind == ORDERED_PIPELINE;
+  const unsigned ways = MADE | (is_compiled ? ORDERED_INTERNAL : 0);
+  const unsigned way = ordered_ask(name, device, ways);
+  if (way == ORDERED_NULL) {
+    return NULL;
+  }
+  ordered_object *made = ordered_make(kind, size, device);
+  if ((way & ways) != 0) {
+    made->is_invalid = true;
+    ordered_raise(device, way);
+  }
+  return made;
+}
+
 /* ---- callbacks that wait ---- */
 
 static void call_device(const ordered_event *event, bool is_good) {

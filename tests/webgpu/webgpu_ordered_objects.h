@@ -146,6 +146,10 @@ enum { ORDERED_IS_NATIVE = 0 };
 /* Asks how this call fails; a loss of `device` (NULL: none) is carried out here. */
 unsigned ordered_ask(const char *name, WGPUDevice device, unsigned ways);
 void ordered_raise(WGPUDevice device, unsigned way);
+/* Something of a device's: NULL if that is the order, an invalid object for errors. */
+void *ordered_make_of(const char *name, WGPUDevice device, ordered_kind kind, size_t size);
+#define ORDERED_MAKE(name, device, kind, type) \
+  ordered_make_of(#name, device, kind, sizeof(struct type##Impl))
 WGPUStringView ordered_text(const char *text);
 
 /* Callbacks that wait. Exactly one of the functions is set. */
