@@ -124,13 +124,21 @@ static quire_status plan_run(run *r, const char *variant, bool on_device, quire_
   return quire_plan_create(r->device, r->op, &request, &r->plan, error);
 }
 
-static const variant_tensor *find(const variant_tensor *tensors, size_t count, const char *name) {
+const variant_tensor *variant_find(const variant_tensor *tensors, size_t count, const char *name) {
   for (size_t i = 0; i < count; i++) {
     if (strcmp(tensors[i].name, name) == 0) {
       return &tensors[i];
     }
   }
   return NULL;
+}
+
+int64_t variant_count(const variant_tensor *tensor) {
+  int64_t count = 1;
+  for (int32_t d = 0; d < tensor->ndim; d++) {
+    count *= tensor->shape[d];
+  }
+  return count;
 }
 
 static uint64_t elements_of(const quire_tensor *form) {
@@ -174,12 +182,12 @@ static void make_tensors(run *r) {
       continue;
     }
     if (!slot.is_output) {
-      const variant_tensor *given = find(r->call->inputs, r->call->input_count, slot.name);
+      const variant_tensor *given = variant_find(r->call->inputs, r->call->input_count, slot.name);
       assert_non_null(given);
       make_buffer(r, i, given->data);
       continue;
     }
-    const variant_tensor *wanted = find(r->call->outputs, r->call->output_count, slot.name);
+    const variant_tensor *wanted = variant_find(r->call->outputs, r->call->output_count, slot.name);
     const int32_t alias = wanted != NULL && wanted->alias != NULL
                               ? quire_operator_find_slot(r->op, wanted->alias, 0)
                               : -1;
@@ -397,7 +405,7 @@ static void expect_untouched(const run *r) {
     }
     quire_slot slot;
     must(quire_operator_slot(r->op, i, &slot), &error);
-    const variant_tensor *given = find(r->call->inputs, r->call->input_count, slot.name);
+    const variant_tensor *given = variant_find(r->call->inputs, r->call->input_count, slot.name);
     const size_t size = (size_t)r->bytes[i];
     unsigned char *content = malloc(size + 1);
     assert_non_null(content);

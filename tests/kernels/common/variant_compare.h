@@ -64,6 +64,11 @@ void variant_close(variant_world *world);
    state, or skips it (77) where there is no device. */
 int variant_main(const char *name, struct CMUnitTest *tests, size_t count);
 
+/* NULL: there is none of that name. */
+const variant_tensor *variant_find(const variant_tensor *tensors, size_t count, const char *name);
+/* Elements. */
+int64_t variant_count(const variant_tensor *tensor);
+
 /* Appends a named value; texts are borrowed. */
 void variant_set_int(quire_named_value *values, size_t *count, const char *name, int64_t value);
 void variant_set_text(quire_named_value *values, size_t *count, const char *name,

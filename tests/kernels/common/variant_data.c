@@ -36,21 +36,13 @@ float variant_uniform(variant_problem *p, float low, float high) {
   return low + (high - low) * (float)next(p) / (float)(1 << 24);
 }
 
-static int64_t count_of(const variant_tensor *tensor) {
-  int64_t count = 1;
-  for (int32_t d = 0; d < tensor->ndim; d++) {
-    count *= tensor->shape[d];
-  }
-  return count;
-}
-
 void *variant_add(variant_problem *p, const char *name, quire_dtype dtype, int32_t ndim,
                   const int64_t *shape) {
   assert_true(p->call.input_count < VARIANT_MAX_TENSORS);
   variant_tensor *tensor = &p->call.inputs[p->call.input_count++];
   *tensor = (variant_tensor){.name = name, .dtype = dtype, .ndim = ndim};
   memcpy(tensor->shape, shape, (size_t)ndim * sizeof *shape);
-  void *data = calloc((size_t)count_of(tensor) + 1, quire_dtype_size(dtype));
+  void *data = calloc((size_t)variant_count(tensor) + 1, quire_dtype_size(dtype));
   assert_non_null(data);
   p->owned[p->owned_count++] = data;
   tensor->data = data;
@@ -60,7 +52,7 @@ void *variant_add(variant_problem *p, const char *name, quire_dtype dtype, int32
 void *variant_add_floats(variant_problem *p, const char *name, quire_dtype dtype, int32_t ndim,
                          const int64_t *shape, float low, float high) {
   void *data = variant_add(p, name, dtype, ndim, shape);
-  const int64_t count = count_of(&p->call.inputs[p->call.input_count - 1]);
+  const int64_t count = variant_count(&p->call.inputs[p->call.input_count - 1]);
   for (int64_t i = 0; i < count; i++) {
     variant_store(dtype, data, i, variant_uniform(p, low, high));
   }
@@ -70,7 +62,7 @@ void *variant_add_floats(variant_problem *p, const char *name, quire_dtype dtype
 int32_t *variant_add_integers(variant_problem *p, const char *name, int32_t ndim,
                               const int64_t *shape, const int32_t *values) {
   int32_t *data = variant_add(p, name, QUIRE_INT32, ndim, shape);
-  const int64_t count = count_of(&p->call.inputs[p->call.input_count - 1]);
+  const int64_t count = variant_count(&p->call.inputs[p->call.input_count - 1]);
   memcpy(data, values, (size_t)count * sizeof *data);
   return data;
 }

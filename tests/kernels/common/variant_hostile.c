@@ -9,21 +9,8 @@
 
 enum { MOST = 64 };
 
-static const variant_tensor *find(const variant_call *call, const char *name) {
-  for (size_t i = 0; i < call->input_count; i++) {
-    if (strcmp(call->inputs[i].name, name) == 0) {
-      return &call->inputs[i];
-    }
-  }
-  return NULL;
-}
-
-static int64_t count_of(const variant_tensor *tensor) {
-  int64_t count = 1;
-  for (int32_t d = 0; d < tensor->ndim; d++) {
-    count *= tensor->shape[d];
-  }
-  return count;
+static const variant_tensor *input(const variant_problem *p, const char *name) {
+  return variant_find(p->call.inputs, p->call.input_count, name);
 }
 
 /* The values of an integer input, kept to be put back. */
@@ -35,10 +22,10 @@ typedef struct kept_values {
 
 static kept_values keep(const variant_problem *p, const char *name, int64_t sequences) {
   kept_values kept = {NULL, 0, 0, {0}};
-  const variant_tensor *tensor = find(&p->call, name);
+  const variant_tensor *tensor = input(p, name);
   if (tensor != NULL) {
     kept.data = variant_data(p, name);
-    kept.count = count_of(tensor);
+    kept.count = variant_count(tensor);
     kept.first = strcmp(name, "cu_seqlens") == 0 ? 2 : kept.count / sequences;
     assert_true(kept.count <= MOST);
     memcpy(kept.values, kept.data, (size_t)kept.count * sizeof *kept.values);
@@ -70,7 +57,8 @@ static int writer_of(const kept_values *writes, int64_t slot) {
 static void check_pool(const kept_values *writes, const variant_tensor *pool,
                        const unsigned char *before, const unsigned char *want,
                        const unsigned char *got) {
-  const size_t bytes = (size_t)(count_of(pool) / pool->shape[0]) * quire_dtype_size(pool->dtype);
+  const size_t bytes =
+      (size_t)(variant_count(pool) / pool->shape[0]) * quire_dtype_size(pool->dtype);
   for (int64_t slot = 0; slot < pool->shape[0]; slot++) {
     const int writer = writer_of(writes, slot);
     const unsigned char *expected = (writer == 0 ? before : want) + (size_t)slot * bytes;
@@ -82,8 +70,8 @@ static void check_pool(const kept_values *writes, const variant_tensor *pool,
 
 void variant_hostile_pool(variant_world *world, variant_problem *p, const char *variant,
                           size_t row_bytes, uint64_t runs, variant_counts *counts) {
-  const variant_tensor *pool = find(&p->call, "state_pool");
-  const int64_t sequences = find(&p->call, "cu_seqlens")->shape[0] - 1;
+  const variant_tensor *pool = input(p, "state_pool");
+  const int64_t sequences = input(p, "cu_seqlens")->shape[0] - 1;
   const kept_values ends = keep(p, "cu_seqlens", sequences);
   const kept_values reads = keep(p, "read_indices", sequences);
   const kept_values writes = keep(p, "write_indices", sequences);
