@@ -52,7 +52,8 @@ endfunction()
 # implementations. Nothing in these files may be called but through that table. Debug builds optimise
 # them too: gcc clears the upper halves of vectors (vzeroupper) from -O2 on only, and without that
 # everything after a kernel is slow on some processors.
-set(QUIRE_avx2_FLAGS -mavx2 -mfma -mf16c)
+# prefetchw does nothing on processors that do not know it.
+set(QUIRE_avx2_FLAGS -mavx2 -mfma -mf16c -mprfchw)
 set(QUIRE_avx512_FLAGS ${QUIRE_avx2_FLAGS} -mavx512f -mavx512bw -mavx512vl -mavx512dq)
 set(QUIRE_avx512bf16_FLAGS ${QUIRE_avx512_FLAGS} -mavx512bf16)
 set(QUIRE_amx_FLAGS ${QUIRE_avx512bf16_FLAGS} -mamx-tile -mamx-bf16)

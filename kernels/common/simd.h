@@ -11,6 +11,7 @@
  *   vec_load_f16, ...       the same from f16, bf16, int8, widened exactly (NU-1)
  *   vec_store_first_f16     rounded once, to nearest even; vec_store_first_bf16 likewise
  *   vec_fma(a, b, c)        a*b + c, rounded once; vec_fnmadd(a, b, c) is c - a*b
+ *   vec_prefetch            asks for a cache line; vec_prefetch_to_write for one to be written
  *   vec_max(a, b)           b > a ? b : a, so a NaN in b is passed over
  *   vec_transpose           a square of VEC_LANES vectors
  *   vec_sum_rows            sums of the lanes of VEC_LANES vectors, by NU-3's tree

@@ -216,6 +216,10 @@ static inline void vec_store_parts(float *p, size_t stride, int parts, vec x) {
 static inline void vec_prefetch(const void *p) {
   _mm_prefetch((const char *)p, _MM_HINT_T0);
 }
+/* The same, for a line that will be written. */
+static inline void vec_prefetch_to_write(const void *p) {
+  __builtin_prefetch(p, 1, 3);
+}
 
 /* Lane j of row i becomes lane i of row j. */
 static inline void vec_transpose(vec rows[8]) {

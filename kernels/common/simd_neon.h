@@ -172,6 +172,10 @@ static inline void vec_store_parts(float *p, size_t stride, int parts, vec x) {
 static inline void vec_prefetch(const void *p) {
   __builtin_prefetch(p, 0, 3);
 }
+/* The same, for a line that will be written. */
+static inline void vec_prefetch_to_write(const void *p) {
+  __builtin_prefetch(p, 1, 3);
+}
 
 /* Lane j of row i becomes lane i of row j. */
 static inline void vec_transpose(vec rows[4]) {

@@ -66,7 +66,20 @@ static void store_states(const prefill_walk *walk, const prefill_states *states,
 }
 
 PREFILL_APART void finish_rows(const prefill_walk *walk, const prefill_states *states) {
+  const quire_view *output = walk->target.output;
+  const int64_t bytes = (int64_t)(walk->value_size * quire_dtype_size(output->dtype));
   for (int64_t row = 0; row < walk->row_count; ++row) {
+    /* Another core may have written these lines in the call before. */
+    const int64_t later = row + QUERIES_AHEAD;
+    if (later < walk->row_count) {
+      const int64_t token = walk->item->first_row + (walk->first_row + later) / walk->group;
+      const char *ahead = (const char *)output->data +
+                          token * output->stride[0] * (int64_t)quire_dtype_size(output->dtype) +
+                          head_of(walk, later) * bytes;
+      for (int64_t i = 0; i < bytes; i += PREFILL_LINE) {
+        vec_prefetch_to_write(ahead + i);
+      }
+    }
     quire_attend_state state = state_of(walk, states, row);
     finish_row(&walk->target, walk->item->first_row + (walk->first_row + row) / walk->group,
                head_of(walk, row), &state);
