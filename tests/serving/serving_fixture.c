@@ -5,23 +5,6 @@
 
 #include "cache_object.h"
 
-/* Filled, so that a fingerprint is one of bytes that were written. */
-static void *allocate(void *user, size_t bytes, size_t alignment) {
-  (void)user;
-  if (bytes > SIZE_MAX - alignment) {
-    return NULL;
-  }
-  void *memory = aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
-  return memory == NULL ? NULL : memset(memory, 0xA5, bytes);
-}
-
-static void deallocate(void *user, void *memory, size_t bytes, size_t alignment) {
-  (void)user;
-  (void)bytes;
-  (void)alignment;
-  free(memory);
-}
-
 quire_cache_options options_of(quire_cache_group *group, int64_t block_count, int64_t block_size) {
   *group = (quire_cache_group){block_count, block_size, 0};
   quire_cache_options options;
@@ -33,9 +16,12 @@ quire_cache_options options_of(quire_cache_group *group, int64_t block_count, in
 }
 
 quire_cache *make_cache_with(const quire_cache_options *options) {
-  static const quire_allocator filling = {allocate, deallocate, NULL};
+  static counting_allocator filling; /* a fingerprint is one of bytes that were written */
+  if (filling.allocator.allocate == NULL) {
+    counting_allocator_init(&filling);
+  }
   quire_cache_options filled = *options;
-  filled.allocator = options->allocator != NULL ? options->allocator : &filling;
+  filled.allocator = options->allocator != NULL ? options->allocator : &filling.allocator;
   quire_cache *cache = NULL;
   MUST(quire_cache_create(&filled, &cache, error));
   return cache;
