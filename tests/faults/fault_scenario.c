@@ -65,3 +65,21 @@ uint64_t fault_look(fault_world *world) {
   }
   return fault_hash(hash, &world->seen, sizeof world->seen);
 }
+
+fault_reference fault_measure(fault_world *world, const fault_scenario *scenario, fault_kind kind) {
+  fault_reference want = {.status = scenario->expected};
+  quire_error error = {QUIRE_OK, "", "", ""};
+  fault_make(world, scenario);
+  want.before = fault_look(world);
+  fault_arm(kind, 0, true);
+  const quire_status status = scenario->call(world, &error);
+  want.calls = fault_disarm();
+  if (scenario->expected == FAULT_ANY_STATUS) {
+    want.status = status;
+  } else if (status != scenario->expected) {
+    fail_msg("%s: %s: %s", scenario->name, quire_status_name(status), error.message);
+  }
+  want.after = fault_look(world);
+  fault_drop(world, scenario);
+  return want;
+}

@@ -20,13 +20,6 @@ enum { MOST_EVERY = 150, SAMPLES = 40 };
 
 static fault_world world;
 
-/* What one scenario showed with nothing failing. */
-typedef struct reference {
-  uint64_t before, after;
-  size_t calls;
-  quire_status status;
-} reference;
-
 static struct { size_t scenarios, sites, failures, survived; } total[2];
 
 /* For messages: which call failed. */
@@ -36,26 +29,6 @@ static struct {
 } place;
 #define PLACE place.at, place.once ? " alone" : ""
 
-/* ---- one call ---- */
-
-static reference measure(const fault_scenario *scenario, fault_kind kind) {
-  reference want = {.status = scenario->expected};
-  quire_error error = {QUIRE_OK, "", "", ""};
-  fault_make(&world, scenario);
-  want.before = fault_look(&world);
-  fault_arm(kind, 0, true);
-  const quire_status status = scenario->call(&world, &error);
-  want.calls = fault_disarm();
-  if (scenario->expected == FAULT_ANY_STATUS) {
-    want.status = status;
-  } else if (status != scenario->expected) {
-    fail_msg("%s: %s: %s", scenario->name, quire_status_name(status), error.message);
-  }
-  want.after = fault_look(&world);
-  fault_drop(&world, scenario);
-  return want;
-}
-
 /* ---- failures ---- */
 
 static bool is_right(fault_kind kind, quire_status status) {
@@ -64,7 +37,7 @@ static bool is_right(fault_kind kind, quire_status status) {
 }
 
 static void check_failure(const fault_scenario *scenario, fault_kind kind, quire_status status,
-                          const quire_error *error, const reference *want) {
+                          const quire_error *error, const fault_reference *want) {
   if (!is_right(kind, status) || error->status != status || error->message[0] == '\0') {
     fail_msg("call %zu%s: it is %s: %s", PLACE, quire_status_name(status), error->message);
   }
@@ -85,7 +58,7 @@ static void check_failure(const fault_scenario *scenario, fault_kind kind, quire
 
 /* True if the call swallowed the failure. */
 static bool fail_at(const fault_scenario *scenario, fault_kind kind, size_t at, bool once,
-                    const reference *want) {
+                    const fault_reference *want) {
   quire_error error = {QUIRE_OK, "", "", ""};
   const size_t live = fault_live();
   fault_make(&world, scenario);
@@ -123,7 +96,7 @@ static bool is_silent(const fault_scenario *scenario, fault_kind kind) {
 
 static void sweep(const fault_scenario *scenario, fault_kind kind) {
   world.rereads = kind == FAULT_SYSTEM && scenario->rereads;
-  const reference want = measure(scenario, kind);
+  const fault_reference want = fault_measure(&world, scenario, kind);
   const bool is_cpu = strcmp(world.device_name, "cpu") == 0;
   const bool expected = is_silent(scenario, kind) ? want.calls == 0 : want.calls > 0 || !is_cpu;
   if (!expected) {

@@ -30,13 +30,6 @@ static struct {
   const char *(*way_name)(unsigned way);
 } library;
 
-/* What one scenario showed with nothing failing. */
-typedef struct reference {
-  uint64_t before, after;
-  size_t calls;
-  quire_status status;
-} reference;
-
 /* The failure that is ordered, and what became of it. */
 static struct {
   size_t at;
@@ -102,26 +95,13 @@ static void close_shared(void) {
   library.flush();
 }
 
-static reference measure(const fault_scenario *scenario) {
-  reference want = {.status = scenario->expected};
-  quire_error error = {QUIRE_OK, "", "", ""};
+static fault_reference measure(const fault_scenario *scenario) {
   const size_t live = library.live();
   open_shared();
-  fault_make(&world, scenario);
-  want.before = fault_look(&world);
   order.at = 0;
   is_counting = true;
-  fault_arm(FAULT_WEBGPU, 0, true);
-  const quire_status status = scenario->call(&world, &error);
-  want.calls = fault_disarm();
+  const fault_reference want = fault_measure(&world, scenario, FAULT_WEBGPU);
   is_counting = false;
-  if (scenario->expected == FAULT_ANY_STATUS) {
-    want.status = status;
-  } else if (status != scenario->expected) {
-    fail_msg("%s: %s: %s", scenario->name, quire_status_name(status), error.message);
-  }
-  want.after = fault_look(&world);
-  fault_drop(&world, scenario);
   close_shared();
   assert_int_equal(library.live(), live);
   return want;
@@ -144,7 +124,7 @@ static bool may_survive(const fault_scenario *scenario) {
 }
 
 static void check_failure(const fault_scenario *scenario, quire_status status,
-                          const quire_error *error, const reference *want, bool submitted) {
+                          const quire_error *error, const fault_reference *want, bool submitted) {
   const bool is_memory =
       status == QUIRE_OUT_OF_MEMORY && (order.way & (ORDERED_MEMORY | ORDERED_NULL)) != 0;
   const bool is_right = is_memory || status == QUIRE_NOT_FOUND ||
@@ -178,7 +158,7 @@ static void check_failure(const fault_scenario *scenario, quire_status status,
 }
 
 /* True if the call did without. */
-static bool fail_at(const fault_scenario *scenario, const reference *want) {
+static bool fail_at(const fault_scenario *scenario, const fault_reference *want) {
   quire_error error = {QUIRE_OK, "", "", ""};
   const size_t live = fault_live();
   const size_t handles = library.live();
@@ -217,7 +197,7 @@ static bool fail_at(const fault_scenario *scenario, const reference *want) {
 static void run_scenario(void **state) {
   const fault_scenario *scenario = *state;
   static bool chosen[MOST_CALLS];
-  const reference want = measure(scenario);
+  const fault_reference want = measure(scenario);
   const bool is_every = getenv("QUIRE_FAULT_EVERY") != NULL;
   size_t failures = 0;
   size_t survived = 0;

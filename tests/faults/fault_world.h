@@ -4,7 +4,7 @@
 
 #include "fault.h"
 
-enum { FAULT_MOST_BUFFERS = 24, FAULT_MOST_RANK = 5, FAULT_MOST_TEXT = 1 << 16 };
+enum { FAULT_MOST_BUFFERS = 24, FAULT_MOST_RANK = 5 };
 
 struct fault_world;
 
@@ -89,6 +89,14 @@ const fault_scenarios *fault_list(size_t number);
 void fault_make(fault_world *world, const fault_scenario *scenario);
 void fault_drop(fault_world *world, const fault_scenario *scenario);
 uint64_t fault_look(fault_world *world);
+
+/* What one scenario showed with nothing failing. */
+typedef struct fault_reference {
+  uint64_t before, after;
+  size_t calls; /* that can fail */
+  quire_status status;
+} fault_reference;
+fault_reference fault_measure(fault_world *world, const fault_scenario *scenario, fault_kind kind);
 
 /* Stops the test, with the message, unless status is QUIRE_OK. */
 void fault_must(quire_status status, const quire_error *error);
