@@ -107,3 +107,46 @@ quire_status quire_describe_target(const quire_operator *op, const quire_device 
   }
   return QUIRE_OK;
 }
+
+/* Makes `out` empty, so that it can be released. */
+static quire_status begin_call(const quire_operator *op, const void *request,
+                               quire_write_function *write, quire_described_call *out,
+                               quire_error *error) {
+  memset(out, 0, sizeof(*out));
+  const char *missing =
+      op == NULL ? "op" : (request == NULL ? "request" : (write == NULL ? "write" : NULL));
+  if (missing != NULL) {
+    return quire_fail(error, QUIRE_BAD_REQUEST, NULL, missing, "is NULL");
+  }
+  quire_arena_init(&out->arena, op->owner->allocator);
+  return QUIRE_OK;
+}
+
+quire_status quire_describe_call(const quire_operator *op, const quire_device *device,
+                                 const quire_device_description *description,
+                                 const quire_request *request, quire_write_function *write,
+                                 quire_described_call *out, quire_error *error) {
+  QUIRE_TRY(begin_call(op, request, write, out, error));
+  if (request->struct_size < sizeof(*request)) {
+    return quire_fail(error, QUIRE_BAD_REQUEST, NULL, "request", "struct_size is too small");
+  }
+  out->request = request;
+  out->target = &out->described.target;
+  return quire_describe_target(op, device, description, &out->arena, &out->described, error);
+}
+
+quire_status quire_describe_json_call(const quire_operator *op, const char *text, size_t length,
+                                      quire_write_function *write, quire_described_call *out,
+                                      quire_error *error) {
+  QUIRE_TRY(begin_call(op, text, write, out, error));
+  QUIRE_TRY(quire_request_parse(text, length, &out->arena, &out->parsed, error));
+  quire_target_init(&out->described.target, &out->parsed.device, op->owner->registry,
+                    QUIRE_ISA_BEST);
+  out->request = &out->parsed.request;
+  out->target = &out->described.target;
+  return QUIRE_OK;
+}
+
+void quire_described_call_release(quire_described_call *call) {
+  quire_arena_release(&call->arena);
+}

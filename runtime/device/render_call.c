@@ -57,11 +57,12 @@ static quire_status render_all(const quire_operator *op, const quire_plan_descri
   return QUIRE_OK;
 }
 
-static quire_status render_to(const quire_operator *op, const quire_request *request,
-                              const quire_target *target, const char *pass, quire_arena *arena,
-                              quire_write_function *write, void *user, quire_error *error) {
+static quire_status render_to(const quire_operator *op, quire_described_call *call,
+                              const char *pass, quire_write_function *write, void *user,
+                              quire_error *error) {
   quire_plan_description description;
-  QUIRE_TRY(quire_plan_describe(op->manifest, request, target, arena, &description, error));
+  QUIRE_TRY(quire_plan_describe(op->manifest, call->request, call->target, &call->arena,
+                                &description, error));
   quire_text text;
   quire_text_init(&text, op->owner->allocator);
   quire_status status = pass != NULL ? render_one(op, &description, pass, &text, error)
@@ -76,47 +77,27 @@ static quire_status render_to(const quire_operator *op, const quire_request *req
   return status;
 }
 
-static quire_status check_arguments(const quire_operator *op, const void *request,
-                                    quire_write_function *write, quire_error *error) {
-  const char *missing =
-      op == NULL ? "op" : (request == NULL ? "request" : (write == NULL ? "write" : NULL));
-  return missing == NULL ? QUIRE_OK
-                         : quire_fail(error, QUIRE_BAD_REQUEST, NULL, missing, "is NULL");
-}
-
 quire_status quire_render(const quire_operator *op, quire_device *device,
                           const quire_device_description *description, const quire_request *request,
                           const char *pass, quire_write_function *write, void *user,
                           quire_error *error) {
-  QUIRE_TRY(check_arguments(op, request, write, error));
-  if (request->struct_size < sizeof(*request)) {
-    return quire_fail(error, QUIRE_BAD_REQUEST, NULL, "request", "struct_size is too small");
-  }
-  quire_arena arena;
-  quire_arena_init(&arena, op->owner->allocator);
-  quire_described_target described;
-  quire_status status = quire_describe_target(op, device, description, &arena, &described, error);
+  quire_described_call call;
+  quire_status status = quire_describe_call(op, device, description, request, write, &call, error);
   if (status == QUIRE_OK) {
-    status = render_to(op, request, &described.target, pass, &arena, write, user, error);
+    status = render_to(op, &call, pass, write, user, error);
   }
-  quire_arena_release(&arena);
+  quire_described_call_release(&call);
   return status;
 }
 
 quire_status quire_render_json(const quire_operator *op, const char *request, size_t length,
                                const char *pass, quire_write_function *write, void *user,
                                quire_error *error) {
-  QUIRE_TRY(check_arguments(op, request, write, error));
-  quire_arena arena;
-  quire_arena_init(&arena, op->owner->allocator);
-  quire_json_request parsed;
-  memset(&parsed, 0, sizeof(parsed));
-  quire_status status = quire_request_parse(request, length, &arena, &parsed, error);
+  quire_described_call call;
+  quire_status status = quire_describe_json_call(op, request, length, write, &call, error);
   if (status == QUIRE_OK) {
-    quire_target target;
-    quire_target_init(&target, &parsed.device, op->owner->registry, QUIRE_ISA_BEST);
-    status = render_to(op, &parsed.request, &target, pass, &arena, write, user, error);
+    status = render_to(op, &call, pass, write, user, error);
   }
-  quire_arena_release(&arena);
+  quire_described_call_release(&call);
   return status;
 }
