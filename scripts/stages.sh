@@ -284,7 +284,7 @@ valgrind_scripts() {
 }
 
 stage_valgrind() {
-  local status=0 valgrind=(valgrind --quiet --leak-check=full --error-exitcode=99)
+  local status=0 valgrind=(valgrind --quiet --vgdb=no --leak-check=full --error-exitcode=99)
   build dev quire
   single cases-valgrind "${valgrind[@]}" build/dev/tools/quire/quire check tests/data/cases || status=1
   single scripts-valgrind valgrind_scripts || status=1
