@@ -19,10 +19,14 @@ static long at;
 static bool all;
 static int descriptor = UNKNOWN; /* of the log */
 
-/* Of the innermost call of jansson's. */
+/* The calls of jansson's that are not done: one makes what the other takes. */
+enum { DEEPEST = 8 };
 static _Thread_local struct {
-  int depth, line;
-  const char *file;
+  int depth;
+  struct {
+    const char *file;
+    int line;
+  } calls[DEEPEST];
 } inside;
 
 static void read_order(void) {
@@ -70,7 +74,9 @@ void *fault_tool_aligned_alloc(size_t alignment, size_t bytes, const char *file,
 /* ---- jansson ---- */
 
 static void *allocate_json(size_t bytes) {
-  return inside.depth > 0 && fails(inside.file, inside.line) ? NULL : malloc(bytes);
+  const int last = inside.depth - 1;
+  return last >= 0 && fails(inside.calls[last].file, inside.calls[last].line) ? NULL
+                                                                              : malloc(bytes);
 }
 
 __attribute__((constructor)) static void hook_jansson(void) {
@@ -78,8 +84,11 @@ __attribute__((constructor)) static void hook_jansson(void) {
 }
 
 int fault_tool_enter(const char *file, int line) {
-  inside.file = file;
-  inside.line = line;
+  if (inside.depth == DEEPEST) {
+    abort();
+  }
+  inside.calls[inside.depth].file = file;
+  inside.calls[inside.depth].line = line;
   return ++inside.depth;
 }
 

@@ -1,11 +1,11 @@
 #include "case_request.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "failure.h"
+#include "value.h"
 
 /* Splits NAME=VALUE; *value points into the text. The name is allocated; NULL is a failure. */
 static char *split_pair(const char *option, const char *text, const char **value,
@@ -38,73 +38,27 @@ static quire_value_type declared_type(const quire_operator *op, const char *name
   return QUIRE_VALUE_TYPE_NONE;
 }
 
-static json_t *whole_number(const char *text) {
-  char *end = NULL;
-  errno = 0;
-  const long long number = strtoll(text, &end, 10);
-  const int is_number = text[0] != '\0' && strchr("+-0123456789", text[0]) && *end == '\0';
-  return is_number && end != text && errno == 0 ? json_integer(number) : NULL;
-}
-
-static json_t *truth_value(const char *text) {
-  return !strcmp(text, "true") ? json_true() : !strcmp(text, "false") ? json_false() : NULL;
-}
-
-/* Any number; *is_finite tells the reason if it is one that JSON (and every operator) lacks. */
-static json_t *any_number(const char *text, int *is_finite) {
-  char *end = NULL;
-  const double number = strtod(text, &end);
-  *is_finite = 1;
-  if (end == text || *end != '\0' || (text[0] > 0 && strchr(" \t\n", text[0]))) {
-    return NULL;
-  }
-  *is_finite = isfinite(number) ? 1 : 0;
-  return *is_finite ? json_real(number) : NULL;
-}
-
-/* Reads the value by the attribute's declared type; without one, as the first that it fits. */
-static json_t *read_value(quire_value_type type, const char *text, int *is_finite) {
-  *is_finite = 1;
-  switch (type) {
-    case QUIRE_VALUE_TYPE_INT:
-      return whole_number(text);
-    case QUIRE_VALUE_TYPE_FLOAT:
-      return any_number(text, is_finite);
-    case QUIRE_VALUE_TYPE_BOOL:
-      return truth_value(text);
-    case QUIRE_VALUE_TYPE_STRING:
-      return json_string(text);
-    case QUIRE_VALUE_TYPE_NONE:
-      break;
-  }
-  json_t *value = whole_number(text);
-  value = value ? value : truth_value(text);
-  value = value ? value : any_number(text, is_finite);
-  return value || !*is_finite ? value : json_string(text);
-}
-
 static quire_status add_attribute(const char *text, const quire_operator *op, json_t *attributes,
                                   quire_error *error) {
   static const char *const kinds[] = {"value", "whole number", "number", "text", "true or false"};
-  const char *value = "";
+  const char *given = "";
   quire_status status = QUIRE_OK;
-  char *name = split_pair("--attr", text, &value, error);
+  char *name = split_pair("--attr", text, &given, error);
   if (!name) {
     return error->status;
   }
-  int is_finite = 1;
+  quire_named_value value = {.name = name};
   const quire_value_type type = declared_type(op, name);
-  json_t *read = read_value(type, value, &is_finite);
-  if (!is_finite) {
-    status =
-        quire_failure_set(error, QUIRE_BAD_ATTRIBUTE, "%s: %s is not a finite number", name, value);
-  } else if (!read) {
-    status = quire_failure_set(error, QUIRE_BAD_ATTRIBUTE, "%s: \"%.64s\" is not a %s", name, value,
+  if (!quire_value_read(type, given, &value)) {
+    status = quire_failure_set(error, QUIRE_BAD_ATTRIBUTE, "%s: \"%.64s\" is not a %s", name, given,
                                kinds[type]);
-  } else if (json_object_set(attributes, name, read) != 0) {
-    status = quire_failure_set(error, QUIRE_BAD_REQUEST, "--attr: \"%.64s\" is not UTF-8", text);
+  } else if (value.type == QUIRE_VALUE_TYPE_FLOAT && !isfinite(value.f)) {
+    status =
+        quire_failure_set(error, QUIRE_BAD_ATTRIBUTE, "%s: %s is not a finite number", name, given);
+  } else if (json_object_set_new(attributes, name, quire_value_json(&value)) != 0) {
+    status = quire_failure_set(error, QUIRE_BAD_REQUEST,
+                               "--attr: \"%.64s\" is not UTF-8, or there is no memory", text);
   }
-  json_decref(read);
   free(name);
   return status;
 }
@@ -120,7 +74,8 @@ static quire_status add_dtype(const char *text, json_t *dtypes, quire_error *err
     status =
         quire_failure_set(error, QUIRE_BAD_REQUEST, "--dtype: \"%.64s\" is no element type", value);
   } else if (json_object_set_new(dtypes, name, json_string(value)) != 0) {
-    status = quire_failure_set(error, QUIRE_BAD_REQUEST, "--dtype: \"%.64s\" is not UTF-8", text);
+    status = quire_failure_set(error, QUIRE_BAD_REQUEST,
+                               "--dtype: \"%.64s\" is not UTF-8, or there is no memory", text);
   }
   free(name);
   return status;

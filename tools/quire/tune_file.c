@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "failure.h"
+#include "value.h"
 
 quire_status tune_file_read(const char *path, quire_file_bytes *bytes, quire_error *error) {
   *bytes = (quire_file_bytes){0};
@@ -38,22 +39,6 @@ static int has_key(const json_t *entry, const json_t *key) {
   return 1;
 }
 
-static json_t *value_json(const quire_named_value *value) {
-  switch (value->type) {
-    case QUIRE_VALUE_TYPE_INT:
-      return json_integer(value->i);
-    case QUIRE_VALUE_TYPE_FLOAT:
-      return json_real(value->f);
-    case QUIRE_VALUE_TYPE_BOOL:
-      return json_boolean(value->i);
-    case QUIRE_VALUE_TYPE_STRING:
-      return json_string(value->s);
-    case QUIRE_VALUE_TYPE_NONE:
-      break;
-  }
-  return NULL;
-}
-
 static json_t *entry_json(const tune_result *result) {
   json_t *entry = json_deep_copy(result->key);
   json_t *tunables = json_object();
@@ -61,7 +46,7 @@ static json_t *entry_json(const tune_result *result) {
   for (size_t i = 0; i < result->values.count && !is_bad; ++i) {
     const quire_named_value *value = &result->values.items[i];
     is_bad |= value->type != QUIRE_VALUE_TYPE_NONE &&
-              json_object_set_new(tunables, value->name, value_json(value)) != 0;
+              json_object_set_new(tunables, value->name, quire_value_json(value)) != 0;
   }
   is_bad |= json_object_set(entry, "tunables", tunables) != 0;
   is_bad |= json_object_set_new(entry, "measured",
