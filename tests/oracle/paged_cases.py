@@ -45,6 +45,12 @@ def share_prefix(case: Case) -> None:
         table[:, 0] = table[0, 0]
 
 
+def shares_slots(case: Case) -> bool:
+    """PA-E15: of two tokens with one slot a GPU may store either; on the CPU the later one wins."""
+    stored = [slot for slot in Paged(case).slots() if slot >= 0]
+    return len(stored) != len(set(stored))
+
+
 def slot_mapping(rng: np.random.Generator, case: Case, kind: str) -> None:
     """The derived slots, some of them replaced by 'nothing' or by rows of the last block."""
     paged = Paged(case)

@@ -125,7 +125,10 @@ def narrowed(value: int) -> Value:
     """An integer result of a quotient: a double where it needs more than 64 bits."""
     if -(2**63) <= value < 2**63:
         return Value(value)
-    return Value(math.copysign(math.inf, value) if abs(value) >= 2**1024 else float(value))
+    try:
+        return Value(float(value))
+    except OverflowError:
+        return Value(math.inf if value > 0 else -math.inf)
 
 
 def exact(left: Value, right: Value, operation: Callable[[Any, Any], Any]) -> Value:
@@ -183,7 +186,8 @@ def extreme(choose: Callable[..., Any]) -> Callable[..., Value]:
 
 
 def ceil_div(left: Value, right: Value) -> Value:
-    a, b = number(argument(left)), number(argument(right))
+    argument(left), argument(right)
+    a, b = number(left), number(right)
     if whole(a, b) and b != 0:
         return narrowed(-(-a // b))
     return Value(rounded(math.ceil, quotient(float(a), float(b))))
@@ -392,7 +396,7 @@ def test_expressions(tmp_path: Path) -> None:
         for text, got in zip(batch, evaluated(tmp_path / str(first), batch), strict=True):
             want = expected(text)
             kinds.add(want["error"] if isinstance(want, dict) and "error" in want else "value")
-            if got != want or type(got) is not type(want):
+            if got != want or kind(got) != kind(want):
                 problems.append(f"{text!r}: {got}, Python: {want}")
     assert not problems, "\n".join(problems[:10])
     assert kinds == {"value", "type", "undefined", "overflow", "range"}
