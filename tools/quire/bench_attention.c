@@ -13,10 +13,12 @@ static void count_keys(const bench_attention *item, const bench_sequence *sequen
   const int64_t window = item->window > 0 ? item->window : total;
   const int64_t reach = window + sequence->fresh - 1;
   *keys += (double)(reach < total ? reach : total);
-  for (int64_t t = 0; t < sequence->fresh; ++t) {
-    const int64_t visible = sequence->past + t + 1;
-    *pairs += (double)(visible < window ? visible : window);
-  }
+  /* Token t sees past + t + 1 keys, but no more than the window: the first `growing` tokens see one
+     more each. */
+  const int64_t room = window > sequence->past ? window - sequence->past : 0;
+  const int64_t growing = room < sequence->fresh ? room : sequence->fresh;
+  *pairs += (double)(growing * sequence->past + growing * (growing + 1) / 2 +
+                     (sequence->fresh - growing) * window);
 }
 
 static void count(const bench_attention *item, double *keys, double *pairs, int64_t *tokens,
@@ -47,30 +49,10 @@ double quire_bench_attention_bytes(const bench_attention *item, quire_dtype dtyp
   return bytes;
 }
 
-/* Columns of a sequence's row of the table that hold blocks. As in a serving engine, blocks behind
-   the window of the first new token are gone. */
-static void find_columns(const bench_attention *item, const bench_sequence *sequence,
-                         int64_t *first, int64_t *end) {
-  const int64_t hidden = item->window > 0 ? sequence->past + 1 - item->window : 0;
-  *first = hidden > 0 ? hidden / item->block_size : 0;
-  *end = (sequence->past + sequence->fresh + item->block_size - 1) / item->block_size;
-}
-
-static int64_t count_blocks(const bench_attention *item) {
-  int64_t blocks = 0;
-  for (size_t s = 0; s < item->sequence_count; ++s) {
-    int64_t first;
-    int64_t end;
-    find_columns(item, &item->sequences[s], &first, &end);
-    blocks += end - first;
-  }
-  return blocks;
-}
-
 /* Blocks are given out in random order. */
 static void fill_table(bench_builder *builder, const bench_attention *item, int64_t columns,
                        int32_t *table) {
-  const int64_t blocks = count_blocks(item);
+  const int64_t blocks = quire_bench_count_blocks(item);
   int32_t *order = table ? calloc((size_t)blocks + 1, sizeof *order) : NULL;
   if (!order) {
     if (builder->status == QUIRE_OK) {
@@ -88,7 +70,7 @@ static void fill_table(bench_builder *builder, const bench_attention *item, int6
   for (size_t s = 0; s < item->sequence_count; ++s) {
     int64_t first;
     int64_t end;
-    find_columns(item, &item->sequences[s], &first, &end);
+    quire_bench_columns(item, &item->sequences[s], &first, &end);
     for (int64_t c = 0; c < columns; ++c) {
       table[(int64_t)s * columns + c] = c >= first && c < end ? order[next++] : -1;
     }
@@ -114,7 +96,7 @@ static void add_lengths(bench_builder *builder, const bench_attention *item, int
 }
 
 static void add_caches(bench_builder *builder, const bench_attention *item, quire_dtype dtype) {
-  const int64_t blocks = count_blocks(item);
+  const int64_t blocks = quire_bench_count_blocks(item);
   const int64_t shape[4] = {blocks, item->block_size, item->kv_heads, item->head_size};
   const size_t elements =
       (size_t)blocks * (size_t)(item->block_size * item->kv_heads * item->head_size);
@@ -130,7 +112,7 @@ static void add_caches(bench_builder *builder, const bench_attention *item, quir
 
 /* One scale for each token and head, beside the caches. */
 static void add_scale_caches(bench_builder *builder, const bench_attention *item) {
-  const int64_t blocks = count_blocks(item);
+  const int64_t blocks = quire_bench_count_blocks(item);
   const int64_t shape[3] = {blocks, item->block_size, item->kv_heads};
   static const char *const names[2] = {"k_scale_cache", "v_scale_cache"};
   for (int i = 0; i < 2; ++i) {

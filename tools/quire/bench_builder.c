@@ -31,7 +31,7 @@ void quire_bench_begin(bench_builder *builder, const quire_session *session, con
 }
 
 /* Sets begin on pages of their own, a few lines apart from one another in the caches' sets. */
-static size_t spaced(size_t bytes) {
+static uint64_t spaced(uint64_t bytes) {
   return (bytes + 4095) / 4096 * 4096 + 4096 + 320;
 }
 
@@ -78,17 +78,22 @@ void *quire_bench_tensor(bench_builder *builder, const char *name, int is_output
     return NULL;
   }
   int64_t *shape = layers->shapes[builder->shape_count++];
-  size_t bytes = quire_dtype_size(dtype);
   for (int32_t d = 0; d < ndim; ++d) {
     shape[d] = dims[d];
-    bytes *= (size_t)dims[d];
   }
   const size_t copies = is_each ? layers->set_count : 1;
-  unsigned char *memory = alias ? NULL : claim(builder, copies * spaced(bytes));
+  const int64_t needed = quire_bench_tensor_bytes(dtype, 1, ndim, dims);
+  if (needed > BENCH_MOST_BYTES || spaced((uint64_t)needed) > SIZE_MAX / 2 / copies) {
+    fail(builder, QUIRE_OUT_OF_MEMORY, "no memory for a tensor");
+    return NULL;
+  }
+  const size_t bytes = (size_t)needed;
+  unsigned char *memory = alias ? NULL : claim(builder, copies * (size_t)spaced(bytes));
   for (size_t set = 0; set < layers->set_count && builder->status == QUIRE_OK; ++set) {
     quire_tensor *tensors = layers->tensors + set * layers->slot_count;
     tensors[slot] = (quire_tensor){.dtype = dtype, .ndim = ndim, .shape = shape};
-    tensors[slot].data = alias ? tensors[source].data : memory + (set % copies) * spaced(bytes);
+    tensors[slot].data =
+        alias ? tensors[source].data : memory + (set % copies) * (size_t)spaced(bytes);
   }
   request(builder, name, is_output, &layers->tensors[slot], alias);
   return memory;

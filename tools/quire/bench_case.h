@@ -11,6 +11,9 @@
 
 enum { BENCH_MOST_DTYPES = 5, BENCH_TEXT_SIZE = 64 };
 
+/* What a case may need for the buffers of its warm figure: 256 GiB. */
+static const int64_t BENCH_MOST_BYTES = 274877906944;
+
 /* One sequence of a ragged batch. */
 typedef struct bench_sequence {
   int64_t past, fresh;
@@ -55,6 +58,22 @@ typedef struct bench_case_list {
 quire_status quire_bench_cases_parse(const char *text, size_t length, bench_case_list *list,
                                      quire_error *error);
 void quire_bench_cases_release(bench_case_list *list);
+
+/*
+ * Bytes of `copies` tensors; more than BENCH_MOST_BYTES, by however much, is BENCH_MOST_BYTES + 1.
+ * Nothing may be negative.
+ */
+int64_t quire_bench_tensor_bytes(quire_dtype dtype, int64_t copies, int32_t ndim,
+                                 const int64_t *dims);
+
+/* The tensor (or "stream_mib") of a parsed case with which it needs more than BENCH_MOST_BYTES, or
+ * NULL. */
+const char *quire_bench_case_excess(const bench_case *item);
+
+/* Blocks of a sequence's row of the block table: those of [*first, *end). */
+void quire_bench_columns(const bench_attention *item, const bench_sequence *sequence,
+                         int64_t *first, int64_t *end);
+int64_t quire_bench_count_blocks(const bench_attention *item);
 
 /* 1 if `word` is the case's operator, workload, or a part of its name. NULL picks every case. */
 int quire_bench_case_matches(const bench_case *item, const char *word);

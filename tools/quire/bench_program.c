@@ -60,7 +60,9 @@ quire_status quire_bench_program_make(const quire_session *session, const bench_
   quire_status status = make_kinds(session, item, dtype, sets, program, error);
   if (status == QUIRE_OK && item->stream_mib > 0) {
     program->stream_bytes = (size_t)item->stream_mib << 20;
-    program->stream = quire_bench_memory_new(program->stream_bytes);
+    program->stream = (uint64_t)item->stream_mib > SIZE_MAX >> 20
+                          ? NULL
+                          : quire_bench_memory_new(program->stream_bytes);
     if (program->stream) {
       memset(program->stream, 1, program->stream_bytes);
     } else {
