@@ -5,6 +5,27 @@
 #include "json_reader.h"
 #include "planner.h"
 
+/* Members of a map, elements of a list: a manifest has no more names that could be meant. */
+enum { MOST_ITEMS = 1024 };
+
+/* About the value at hand, a map or list of `count`. */
+static quire_status check_count(quire_reader *in, size_t count) {
+  return count <= MOST_ITEMS
+             ? QUIRE_OK
+             : quire_fail(in->error, QUIRE_BAD_REQUEST, NULL, in->path,
+                          "has %zu entries, at most %d are possible", count, (int)MOST_ITEMS);
+}
+
+/* Like quire_reader_map(), of no more than MOST_ITEMS. */
+static quire_status read_map(quire_reader *in, const json_t *owner, const char *key,
+                             quire_reader_function *read, const quire_named_value **out,
+                             size_t *count) {
+  size_t outer = quire_reader_enter_key(in, key);
+  QUIRE_TRY(check_count(in, json_object_size(json_object_get(owner, key))));
+  quire_reader_leave(in, outer);
+  return quire_reader_map(in, owner, key, read, out, count);
+}
+
 static quire_status read_limit(quire_reader *in, const json_t *json, quire_named_value *out) {
   out->type = QUIRE_VALUE_TYPE_INT;
   return quire_reader_size(in, json, &out->i);
@@ -96,6 +117,7 @@ static quire_status read_tensors(quire_reader *in, const json_t *root, const cha
   if (map != NULL && !json_is_object(map)) {
     return quire_reader_expected(in, "an object", map);
   }
+  QUIRE_TRY(check_count(in, json_object_size(map)));
   *out = quire_arena_array(in->arena, json_object_size(map) + spare, sizeof **out);
   if (*out == NULL) {
     return quire_fail_memory(in->error);
@@ -136,6 +158,7 @@ static quire_status read_outputs(quire_reader *in, const json_t *root, quire_req
   if (!json_is_object(alias)) {
     return quire_reader_expected(in, "an object", alias);
   }
+  QUIRE_TRY(check_count(in, json_object_size(alias)));
   for (void *at = json_object_iter(alias); at != NULL; at = json_object_iter_next(alias, at)) {
     const char *key = json_object_iter_key(at);
     size_t inner = quire_reader_enter_key(in, key);
@@ -160,6 +183,7 @@ static quire_status read_features(quire_reader *in, const json_t *json,
     return quire_reader_expected(in, "a list", json);
   }
   size_t count = json_array_size(json);
+  QUIRE_TRY(check_count(in, count));
   const char **features = quire_arena_array(in->arena, count, sizeof *features);
   if (features == NULL) {
     return quire_fail_memory(in->error);
@@ -203,10 +227,9 @@ static quire_status read_device(quire_reader *in, const json_t *root,
   QUIRE_TRY(quire_reader_members(in, json, allowed, 4));
   QUIRE_TRY(read_backend(in, json_object_get(json, "backend"), &device->backend));
   QUIRE_TRY(read_features(in, json_object_get(json, "features"), device));
-  QUIRE_TRY(
-      quire_reader_map(in, json, "limits", read_limit, &device->limits, &device->limit_count));
-  QUIRE_TRY(quire_reader_map(in, json, "adapterInfo", quire_reader_scalar, &device->adapter,
-                             &device->adapter_count));
+  QUIRE_TRY(read_map(in, json, "limits", read_limit, &device->limits, &device->limit_count));
+  QUIRE_TRY(read_map(in, json, "adapterInfo", quire_reader_scalar, &device->adapter,
+                     &device->adapter_count));
   quire_reader_leave(in, outer);
   return QUIRE_OK;
 }
@@ -243,12 +266,11 @@ static quire_status read_root(quire_reader *in, const json_t *root, quire_json_r
   QUIRE_TRY(read_tensors(in, root, "inputs", false, 0, &inputs, &request->input_count));
   request->inputs = inputs;
   QUIRE_TRY(read_outputs(in, root, request));
-  QUIRE_TRY(quire_reader_map(in, root, "attributes", quire_reader_scalar, &request->attributes,
-                             &request->attribute_count));
-  QUIRE_TRY(quire_reader_map(in, root, "tunables", quire_reader_scalar, &request->tunables,
-                             &request->tunable_count));
-  QUIRE_TRY(quire_reader_map(in, root, "dtypes", read_dtype_name, &request->dtypes,
-                             &request->dtype_count));
+  QUIRE_TRY(read_map(in, root, "attributes", quire_reader_scalar, &request->attributes,
+                     &request->attribute_count));
+  QUIRE_TRY(read_map(in, root, "tunables", quire_reader_scalar, &request->tunables,
+                     &request->tunable_count));
+  QUIRE_TRY(read_map(in, root, "dtypes", read_dtype_name, &request->dtypes, &request->dtype_count));
   QUIRE_TRY(read_precision(in, root, &request->precision));
   return read_device(in, root, &out->device);
 }

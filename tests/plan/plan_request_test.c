@@ -144,6 +144,53 @@ static void test_big_texts(void **state) {
   quire_manifest_destroy(manifest);
 }
 
+/* A map or list of a request with `count` entries; the text is to be freed. */
+static char *make_many(const char *head, const char *entry, const char *tail, int count) {
+  const size_t size = strlen(head) + (size_t)count * (strlen(entry) + 10) + strlen(tail) + 1;
+  char *text = malloc(size);
+  assert_non_null(text);
+  size_t at = (size_t)snprintf(text, size, "%s", head);
+  for (int i = 0; i < count; i++) {
+    at += (size_t)snprintf(text + at, size - at, "%s\"n%d\"%s", i > 0 ? "," : "", i, entry);
+  }
+  (void)snprintf(text + at, size - at, "%s", tail);
+  char *all = fixture_text(text);
+  free(text);
+  return all;
+}
+
+static void test_many_names(void **state) {
+  static const struct {
+    const char *head, *entry, *tail, *path;
+  } rows[] = {
+      {"{'inputs': {", ": {'dtype': 'int8', 'shape': []}", "}, 'attributes': {}}", "$.inputs"},
+      {"{" X ", 'attributes': {", ": 1", "}}", "$.attributes"},
+      {"{" X ", 'attributes': {}, 'outputs': {", ": {}", "}}", "$.outputs"},
+      {"{" X ", 'attributes': {}, 'alias': {", ": 'x'", "}}", "$.alias"},
+      {"{" X ", 'attributes': {}, 'tunables': {", ": 1", "}}", "$.tunables"},
+      {"{" X ", 'attributes': {}, 'dtypes': {", ": 'int8'", "}}", "$.dtypes"},
+      {"{" X ", 'attributes': {}, 'device': {'limits': {", ": 1", "}}}", "$.device.limits"},
+      {"{" X ", 'attributes': {}, 'device': {'features': [", "", "]}}", "$.device.features"},
+      {"{" X ", 'attributes': {}, 'device': {'adapterInfo': {", ": 1", "}}}",
+       "$.device.adapterInfo"},
+  };
+  quire_manifest *manifest = fixture_load_text(manifest_text);
+  (void)state;
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    char *text = make_many(rows[i].head, rows[i].entry, rows[i].tail, 1025);
+    assert_int_equal(check_malformed(manifest, text, rows[i].path,
+                                     "has 1025 entries, at most 1024 are possible"),
+                     0);
+    free(text);
+    text = make_many(rows[i].head, rows[i].entry, rows[i].tail, 1024);
+    fixture_result result = fixture_plan(manifest, text, strlen(text), NULL, QUIRE_ISA_BEST, NULL);
+    assert_null(strstr(result.error.message, "entries"));
+    fixture_release(&result);
+    free(text);
+  }
+  quire_manifest_destroy(manifest);
+}
+
 /* ---- requests as records ---- */
 
 static const int64_t shape[9] = {2, 3, 1, 1, 1, 1, 1, 1, 1};
@@ -428,10 +475,10 @@ static void test_step_limit(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_scalars),   cmocka_unit_test(test_strides_need_a_shape),
-      cmocka_unit_test(test_malformed), cmocka_unit_test(test_big_texts),
-      cmocka_unit_test(test_records),   cmocka_unit_test(test_naming),
-      cmocka_unit_test(test_memory),    cmocka_unit_test(test_steps),
-      cmocka_unit_test(test_step_limit)};
+      cmocka_unit_test(test_scalars),    cmocka_unit_test(test_strides_need_a_shape),
+      cmocka_unit_test(test_malformed),  cmocka_unit_test(test_big_texts),
+      cmocka_unit_test(test_records),    cmocka_unit_test(test_naming),
+      cmocka_unit_test(test_memory),     cmocka_unit_test(test_steps),
+      cmocka_unit_test(test_step_limit), cmocka_unit_test(test_many_names)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,6 +26,20 @@ static char *split_pair(const char *option, const char *text, const char **value
   return name;
 }
 
+/* A member that no option has set yet. Takes the value, which may be NULL. */
+static quire_status set_once(const char *option, const char *name, json_t *value, json_t *set,
+                             quire_error *error) {
+  if (json_object_get(set, name)) {
+    json_decref(value);
+    return quire_failure_set(error, QUIRE_BAD_REQUEST, "%s %.64s is given twice", option, name);
+  }
+  if (json_object_set_new(set, name, value) != 0) {
+    return quire_failure_set(error, QUIRE_BAD_REQUEST,
+                             "%s: \"%.64s\" is not UTF-8, or there is no memory", option, name);
+  }
+  return QUIRE_OK;
+}
+
 static quire_value_type declared_type(const quire_operator *op, const char *name) {
   for (size_t i = 0; i < quire_operator_attribute_count(op); ++i) {
     quire_named_value attribute;
@@ -38,7 +52,7 @@ static quire_value_type declared_type(const quire_operator *op, const char *name
   return QUIRE_VALUE_TYPE_NONE;
 }
 
-static quire_status add_attribute(const char *text, const quire_operator *op, json_t *attributes,
+static quire_status add_attribute(const char *text, const quire_operator *op, json_t *set,
                                   quire_error *error) {
   static const char *const kinds[] = {"value", "whole number", "number", "text", "true or false"};
   const char *given = "";
@@ -55,15 +69,14 @@ static quire_status add_attribute(const char *text, const quire_operator *op, js
   } else if (value.type == QUIRE_VALUE_TYPE_FLOAT && !isfinite(value.f)) {
     status =
         quire_failure_set(error, QUIRE_BAD_ATTRIBUTE, "%s: %s is not a finite number", name, given);
-  } else if (json_object_set_new(attributes, name, quire_value_json(&value)) != 0) {
-    status = quire_failure_set(error, QUIRE_BAD_REQUEST,
-                               "--attr: \"%.64s\" is not UTF-8, or there is no memory", text);
+  } else {
+    status = set_once("--attr", name, quire_value_json(&value), set, error);
   }
   free(name);
   return status;
 }
 
-static quire_status add_dtype(const char *text, json_t *dtypes, quire_error *error) {
+static quire_status add_dtype(const char *text, json_t *set, quire_error *error) {
   const char *value = "";
   quire_status status = QUIRE_OK;
   char *name = split_pair("--dtype", text, &value, error);
@@ -73,9 +86,8 @@ static quire_status add_dtype(const char *text, json_t *dtypes, quire_error *err
   if (quire_safetensors_dtype(value) == QUIRE_DTYPE_NONE) {
     status =
         quire_failure_set(error, QUIRE_BAD_REQUEST, "--dtype: \"%.64s\" is no element type", value);
-  } else if (json_object_set_new(dtypes, name, json_string(value)) != 0) {
-    status = quire_failure_set(error, QUIRE_BAD_REQUEST,
-                               "--dtype: \"%.64s\" is not UTF-8, or there is no memory", text);
+  } else {
+    status = set_once("--dtype", name, json_string(value), set, error);
   }
   free(name);
   return status;
@@ -89,13 +101,21 @@ static quire_status merge_options(const quire_case *opened, const quire_call_opt
   if (!built->attributes || !built->dtypes) {
     return quire_failure_set(error, QUIRE_OUT_OF_MEMORY, "no memory for the request");
   }
+  json_t *attributes = json_object();
+  json_t *dtypes = json_object();
   quire_status status = QUIRE_OK;
   for (size_t i = 0; i < options->attributes.count && status == QUIRE_OK; ++i) {
-    status = add_attribute(options->attributes.items[i], op, built->attributes, error);
+    status = add_attribute(options->attributes.items[i], op, attributes, error);
   }
   for (size_t i = 0; i < options->dtypes.count && status == QUIRE_OK; ++i) {
-    status = add_dtype(options->dtypes.items[i], built->dtypes, error);
+    status = add_dtype(options->dtypes.items[i], dtypes, error);
   }
+  if (status == QUIRE_OK && (json_object_update(built->attributes, attributes) != 0 ||
+                             json_object_update(built->dtypes, dtypes) != 0)) {
+    status = quire_failure_set(error, QUIRE_OUT_OF_MEMORY, "no memory for the request");
+  }
+  json_decref(attributes);
+  json_decref(dtypes);
   return status;
 }
 
@@ -134,9 +154,16 @@ static void fill_inputs(const quire_case *opened, quire_case_request *built) {
   }
 }
 
-/* Asks for an output, once; NONE leaves its type to the operator. */
-static void ask_for(quire_case_request *built, const char *name, quire_dtype dtype) {
+/*
+ * Asks for an output, once; NONE leaves its type to the operator. One name more than the operator
+ * has slots is enough to be refused: no list of names costs more than that.
+ */
+static void ask_for(const quire_operator *op, quire_case_request *built, const char *name,
+                    quire_dtype dtype) {
   quire_request *request = &built->request;
+  if (request->output_count > quire_operator_slot_count(op)) {
+    return;
+  }
   for (size_t i = 0; i < request->output_count; ++i) {
     const char *asked = built->outputs[i].name;
     if (asked && !strcmp(asked, name)) {
@@ -149,22 +176,22 @@ static void ask_for(quire_case_request *built, const char *name, quire_dtype dty
 }
 
 static void ask_for_wanted(const quire_case *opened, const quire_call_options *options,
-                           int for_check, quire_case_request *built) {
+                           const quire_operator *op, int for_check, quire_case_request *built) {
   const char *output = NULL;
   for (size_t i = 0; i < options->outputs.count; ++i) {
     const quire_stored_tensor *want =
         for_check ? quire_case_expected(opened, options->outputs.items[i]) : NULL;
-    ask_for(built, options->outputs.items[i], want ? want->dtype : QUIRE_DTYPE_NONE);
+    ask_for(op, built, options->outputs.items[i], want ? want->dtype : QUIRE_DTYPE_NONE);
   }
   for (size_t i = 0; for_check && options->outputs.count == 0 && i < opened->tensors.count; ++i) {
     const quire_stored_tensor *tensor = &opened->tensors.tensors[i];
     if (quire_case_is_expected(tensor, &output)) {
-      ask_for(built, output, tensor->dtype);
+      ask_for(op, built, output, tensor->dtype);
     }
   }
   const int by_case = options->outputs.count == 0 && (!for_check || opened->error);
   for (size_t i = 0; by_case && i < json_array_size(opened->outputs); ++i) {
-    ask_for(built, json_string_value(json_array_get(opened->outputs, i)), QUIRE_DTYPE_NONE);
+    ask_for(op, built, json_string_value(json_array_get(opened->outputs, i)), QUIRE_DTYPE_NONE);
   }
 }
 
@@ -193,17 +220,17 @@ static int chooses_in_place(const quire_case *opened, const quire_operator *op) 
 
 static void fill_outputs(const quire_case *opened, const quire_call_options *options,
                          const quire_operator *op, int for_check, quire_case_request *built) {
-  ask_for_wanted(opened, options, for_check, built);
+  ask_for_wanted(opened, options, op, for_check, built);
   const char *name = NULL;
   json_t *value = NULL;
   json_object_foreach(built->dtypes, name, value) {
-    ask_for(built, name, QUIRE_DTYPE_NONE);
+    ask_for(op, built, name, QUIRE_DTYPE_NONE);
   }
   quire_slot slot;
   const int is_chosen = chooses_in_place(opened, op);
   for (size_t i = 0; !is_chosen && i < quire_operator_slot_count(op); ++i) {
     if (is_held_in_place(opened, op, i, &slot)) {
-      ask_for(built, slot.name, QUIRE_DTYPE_NONE);
+      ask_for(op, built, slot.name, QUIRE_DTYPE_NONE);
     }
   }
 }
