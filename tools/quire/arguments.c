@@ -266,3 +266,16 @@ int quire_text_list_allows(const quire_text_list *list, const char *text) {
   }
   return list->count == 0;
 }
+
+quire_status quire_arguments_seconds(const char *text, double *seconds, quire_error *error) {
+  char *end = NULL;
+  *seconds = text ? strtod(text, &end) : 0.5;
+  /* strtod() knows hexadecimal numbers, too. */
+  const int is_number =
+      !text || (end != text && text[strspn(text, "0123456789.eE+-")] == '\0' && *end == '\0');
+  return is_number && *seconds > 0 && *seconds <= 3600
+             ? QUIRE_OK
+             : quire_failure_set(error, QUIRE_BAD_REQUEST,
+                                 "--seconds: \"%.64s\" is not a number above 0, at most 3600",
+                                 text);
+}

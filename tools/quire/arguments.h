@@ -82,6 +82,9 @@ void quire_arguments_release(const quire_command *command, void *const *values,
 /* Prints usage, options and details. */
 void quire_arguments_help(const quire_command *command, FILE *stream);
 
+/* Reads --seconds: a decimal number above 0, at most 3600; NULL is 0.5. */
+quire_status quire_arguments_seconds(const char *text, double *seconds, quire_error *error);
+
 /* The name of the table that is nearest to a mistyped word, or NULL if none is near. */
 const char *quire_arguments_nearest(const char *word, const char *const *names, size_t count);
 

@@ -66,7 +66,7 @@ static const quire_option bench_table[] = {
      .kind = QUIRE_OPTION_LIST,
      .offset = offsetof(bench_options, dtypes),
      .value_name = "TYPE",
-     .help = "only this type of a case: f32, f16, bf16, i8; may be repeated"},
+     .help = "only this type of a case: f32, f16, bf16, i8, i8t; may be repeated"},
     {.name = "--precision",
      .kind = QUIRE_OPTION_CHOICE,
      .offset = offsetof(bench_options, precision),
@@ -185,14 +185,11 @@ static quire_status bench(const bench_options *options, quire_text_list *words, 
                                            .tuning = options->tuning,
                                            .threads = options->threads,
                                            .isa = options->isa};
-  bench_state state = {
-      .options = options,
-      .budget = {.seconds = options->seconds ? strtod(options->seconds, NULL) : 0.5,
-                 .patience = (double)options->patience}};
-  if (!(state.budget.seconds > 0) || state.budget.seconds > 3600) {
-    return quire_failure_set(error, QUIRE_BAD_REQUEST, "--seconds must be above 0, at most 3600");
+  bench_state state = {.options = options, .budget = {.patience = (double)options->patience}};
+  quire_status status = quire_arguments_seconds(options->seconds, &state.budget.seconds, error);
+  if (status == QUIRE_OK) {
+    status = load_cases(&state, take_file(words, options->cases), error);
   }
-  quire_status status = load_cases(&state, take_file(words, options->cases), error);
   if (status == QUIRE_OK) {
     status = quire_session_open(&state.session, error);
   }

@@ -33,17 +33,8 @@ static int is_cpu(const check_state *state) {
 }
 
 static void print_line(const char *word, const char *path) {
-  char shown[1024];
-  size_t i = 0;
-  for (; path[i] != '\0' && i + 1 < sizeof shown; ++i) {
-    const unsigned char byte = (unsigned char)path[i];
-    shown[i] = path[i];
-    if (byte < 0x20 || byte == 0x7f) {
-      shown[i] = '?';
-    }
-  }
-  shown[i] = '\0';
-  printf("%-11s %s", word, shown);
+  printf("%-11s ", word);
+  quire_failure_put(path);
 }
 
 /* "output[3,17]": a row-major index as one per dimension. */

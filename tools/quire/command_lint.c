@@ -30,8 +30,12 @@ static void print_finding(void *user, const quire_finding *finding) {
   lint_state *state = user;
   const int is_error = finding->severity == QUIRE_SEVERITY_ERROR;
   *(is_error ? &state->errors : &state->warnings) += 1;
-  printf("%s:%zu: %s: %s: %s\n", state->path, finding->line, finding->path,
-         is_error ? "error" : "warning", finding->message);
+  quire_failure_put(state->path);
+  printf(":%zu: ", finding->line);
+  quire_failure_put(finding->path);
+  printf(": %s: ", is_error ? "error" : "warning");
+  quire_failure_put(finding->message);
+  putchar('\n');
 }
 
 /* The number of variants is known only to a manifest that loads. */
@@ -40,7 +44,8 @@ static void print_summary(const quire_session *session, const quire_file_bytes *
   quire_operator *op = NULL;
   if (quire_operator_load(session->context, (const char *)bytes->data, bytes->size, &op, NULL) ==
       QUIRE_OK) {
-    printf("%s: ok: %zu variants", state->path, quire_operator_variant_count(op));
+    quire_failure_put(state->path);
+    printf(": ok: %zu variants", quire_operator_variant_count(op));
     if (state->warnings > 0) {
       printf(", %zu warning%s", state->warnings, state->warnings == 1 ? "" : "s");
     }
@@ -60,6 +65,9 @@ static int lint_file(const quire_session *session, const char *folder, const cha
     if (status == QUIRE_OK) {
       status = quire_operator_lint_package(session->context, (const char *)bytes.data, bytes.size,
                                            &package.options, print_finding, &state, &error);
+      if (status != QUIRE_OK) {
+        quire_package_explain(&package, &error);
+      }
       quire_package_release(&package);
     }
     if (status == QUIRE_OK) {

@@ -160,7 +160,6 @@ static quire_status tune_case(tune_state *state, const char *path, const char **
 static quire_status check_usage(tune_state *state, const quire_text_list *positional,
                                 quire_error *error) {
   const quire_call_options *options = state->call_options;
-  state->seconds = state->options->seconds ? strtod(state->options->seconds, NULL) : 0.5;
   state->operator_name = positional->count > 0 ? positional->items[0] : NULL;
   if (state->options->cases.count == 0) {
     return quire_failure_set(error, QUIRE_BAD_REQUEST, "tune needs --case FILE");
@@ -173,8 +172,10 @@ static quire_status check_usage(tune_state *state, const quire_text_list *positi
                              "tune begins with the defaults: --tuning is for other commands, "
                              "-o FILE receives the values");
   }
-  if (!(state->seconds > 0) || state->seconds > 3600) {
-    return quire_failure_set(error, QUIRE_BAD_REQUEST, "--seconds must be above 0, at most 3600");
+  const quire_status status =
+      quire_arguments_seconds(state->options->seconds, &state->seconds, error);
+  if (status != QUIRE_OK) {
+    return status;
   }
   return options->device && strcmp(options->device, "webgpu") != 0
              ? quire_failure_set(error, QUIRE_BAD_REQUEST,

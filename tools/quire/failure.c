@@ -16,12 +16,20 @@ quire_status quire_failure_set(quire_error *error, quire_status status, const ch
   return status;
 }
 
+static char shown(char given) {
+  const unsigned char byte = (unsigned char)given;
+  return byte < 0x20 || byte == 0x7f ? '?' : given;
+}
+
 static void keep_one_line(char *text) {
   for (; *text != '\0'; ++text) {
-    const unsigned char byte = (unsigned char)*text;
-    if (byte < 0x20 || byte == 0x7f) {
-      *text = '?';
-    }
+    *text = shown(*text);
+  }
+}
+
+void quire_failure_put(const char *text) {
+  for (; *text != '\0'; ++text) {
+    putchar(shown(*text));
   }
 }
 

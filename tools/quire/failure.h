@@ -27,6 +27,9 @@ int quire_failure_usage(const quire_error *error);
 /* Writes "STATUS RULE: message" into text, always ended by a zero byte; one line, as above. */
 void quire_failure_text(const quire_error *error, char *text, size_t size);
 
+/* Prints a text on standard output, control characters as '?'. */
+void quire_failure_put(const char *text);
+
 /*
  * Flushes standard output; if that or an earlier write failed (a full disk), says so and returns
  * QUIRE_EXIT_FAILURE, else `code`.

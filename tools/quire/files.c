@@ -40,7 +40,8 @@ static quire_status read_all(int descriptor, unsigned char *memory, size_t size,
   return QUIRE_OK;
 }
 
-static quire_status load_descriptor(int descriptor, quire_file_bytes *bytes, quire_error *error) {
+static quire_status load_descriptor(int descriptor, size_t limit, quire_file_bytes *bytes,
+                                    quire_error *error) {
   enum { ALIGNMENT = 64 };
   struct stat about;
   if (fstat(descriptor, &about) != 0) {
@@ -50,6 +51,9 @@ static quire_status load_descriptor(int descriptor, quire_file_bytes *bytes, qui
     return quire_failure_set(error, QUIRE_IO, "not a regular file");
   }
   const uintmax_t size = (uintmax_t)about.st_size;
+  if (size > limit) {
+    return quire_failure_set(error, QUIRE_LIMIT, "longer than %zu bytes", limit);
+  }
   if (size > SIZE_MAX - ALIGNMENT) {
     return quire_failure_set(error, QUIRE_OUT_OF_MEMORY, "no memory for %ju bytes", size);
   }
@@ -74,7 +78,45 @@ quire_status quire_file_load(const char *path, quire_file_bytes *bytes, quire_er
   if (descriptor < 0) {
     return fail_with_errno(error, errno);
   }
-  const quire_status status = load_descriptor(descriptor, bytes, error);
+  const quire_status status = load_descriptor(descriptor, SIZE_MAX, bytes, error);
+  (void)close(descriptor);
+  return status;
+}
+
+/* Opens the first part of *path, which becomes the rest, in an open folder, and closes that. */
+static int open_part(int folder, const char **path) {
+  char name[256];
+  const size_t length = strcspn(*path, "/");
+  int descriptor = -1;
+  int number = ENAMETOOLONG;
+  if (length < sizeof name) {
+    memcpy(name, *path, length);
+    name[length] = '\0';
+    number = ELOOP; /* as for a link */
+    if (strcmp(name, "..") != 0) {
+      descriptor = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+      number = errno;
+    }
+  }
+  (void)close(folder);
+  *path += length + strspn(*path + length, "/");
+  errno = number;
+  return descriptor;
+}
+
+quire_status quire_file_load_below(const char *root, const char *path, size_t limit,
+                                   quire_file_bytes *bytes, quire_error *error) {
+  *bytes = (quire_file_bytes){0};
+  int descriptor = open(root, O_RDONLY | O_CLOEXEC | O_DIRECTORY);
+  while (descriptor >= 0 && *path != '\0') {
+    descriptor = open_part(descriptor, &path);
+  }
+  if (descriptor < 0) {
+    return errno == ELOOP
+               ? quire_failure_set(error, QUIRE_IO, "a symbolic link may not be part of its path")
+               : fail_with_errno(error, errno);
+  }
+  const quire_status status = load_descriptor(descriptor, limit, bytes, error);
   (void)close(descriptor);
   return status;
 }

@@ -22,6 +22,13 @@ typedef struct quire_file_bytes {
  */
 quire_status quire_file_load(const char *path, quire_file_bytes *bytes, quire_error *error);
 
+/*
+ * The same for the file at `path` below the folder `root`, of at most `limit` bytes. Nothing leads
+ * out of the folder: a symbolic link on the way down is refused, as are parts that are "..".
+ */
+quire_status quire_file_load_below(const char *root, const char *path, size_t limit,
+                                   quire_file_bytes *bytes, quire_error *error);
+
 /* Reads a whole file of at most `limit` bytes, or standard input if path is "-". */
 quire_status quire_file_read(const char *path, size_t limit, quire_file_bytes *bytes,
                              quire_error *error);

@@ -65,6 +65,12 @@ static int help(int argc, char **argv) {
   if (argc > 0 && !command) {
     return refuse(argv[0]);
   }
+  if (argc > words) {
+    quire_error error;
+    quire_failure_set(&error, QUIRE_BAD_REQUEST, "unexpected argument \"%.64s\"; see quire help",
+                      argv[words]);
+    return quire_failure_usage(&error);
+  }
   if (command) {
     quire_arguments_help(command, stdout);
   } else {

@@ -1,30 +1,33 @@
 #include "package.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "failure.h"
 #include "files.h"
 
-enum { LONGEST_TEMPLATE = 16 * 1024 * 1024, LONGEST_PATH = 4096 };
+enum { LONGEST_TEMPLATE = 16 * 1024 * 1024 };
 
 static quire_status read_file(void *user, const char *path, quire_write_function *write,
                               void *write_user) {
-  const quire_package *package = user;
-  char full[LONGEST_PATH];
+  quire_package *package = user;
   quire_file_bytes bytes;
   quire_error error;
-  const int length = snprintf(full, sizeof full, "%s/%s", package->root, path);
-  if (length < 0 || (size_t)length >= sizeof full) {
-    return QUIRE_NOT_FOUND;
-  }
-  const quire_status status = quire_file_read(full, LONGEST_TEMPLATE, &bytes, &error);
+  const quire_status status =
+      quire_file_load_below(package->root, path, LONGEST_TEMPLATE, &bytes, &error);
   if (status == QUIRE_OK) {
     write(write_user, (const char *)bytes.data, bytes.size);
     quire_file_release(&bytes);
+  } else if (status != QUIRE_NOT_FOUND && package->fault.status == QUIRE_OK) {
+    quire_failure_set(&package->fault, status, "%.256s: %s", path, error.message);
   }
   return status;
+}
+
+void quire_package_explain(const quire_package *package, quire_error *error) {
+  if (package->fault.status != QUIRE_OK && package->fault.status == error->status) {
+    *error = package->fault;
+  }
 }
 
 /* Length of the folder part of a path; 0: the current folder. */
@@ -76,6 +79,7 @@ static const char *below(const char *path, size_t *size, const char *root) {
 quire_status quire_package_open(const char *manifest, const char *folder, quire_package *package,
                                 quire_error *error) {
   const size_t own = folder_length(manifest);
+  package->fault = (quire_error){.status = QUIRE_OK};
   quire_package_options_init(&package->options);
   package->root = folder ? copy(folder, strlen(folder)) : own ? copy(manifest, own) : copy(".", 1);
   size_t size = folder ? own : 0;

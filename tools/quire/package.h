@@ -8,6 +8,7 @@
 typedef struct quire_package {
   quire_package_options options; /* reads through the package, which must stay where it is */
   char *root;
+  quire_error fault; /* of the first file that is there and cannot be read; status OK: none */
 } quire_package;
 
 /*
@@ -17,6 +18,8 @@ typedef struct quire_package {
  */
 quire_status quire_package_open(const char *manifest, const char *folder, quire_package *package,
                                 quire_error *error);
+/* Lets a failure of loading with the package's options say more, if a file was the reason. */
+void quire_package_explain(const quire_package *package, quire_error *error);
 void quire_package_release(quire_package *package);
 
 #endif

@@ -1,3 +1,4 @@
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +19,19 @@ static quire_isa isa_of(const char *name) {
     }
   }
   return QUIRE_ISA_BEST;
+}
+
+/* What is wrong with a tuning file, which the library calls "tuning", is told with its name. */
+static void name_tuning(const char *path, quire_error *error) {
+  static const char name[] = "tuning";
+  const quire_error found = *error;
+  const char *rest = found.message + sizeof name - 1;
+  if (!path || strncmp(found.message, name, sizeof name - 1) != 0 ||
+      (*rest != ':' && *rest != '.')) {
+    return;
+  }
+  rest += *rest == '.' ? 1 : strspn(rest, ": ");
+  (void)snprintf(error->message, sizeof error->message, "%.256s: %s", path, rest);
 }
 
 /* An adapter is named by its number or by a part of its name. */
@@ -62,6 +76,9 @@ quire_status quire_session_open_device(quire_session *session, const quire_call_
     device_options.tuning_length = tuning.size;
     status = quire_device_open(session->context, options->device ? options->device : "cpu",
                                &device_options, &session->device, error);
+    if (status != QUIRE_OK) {
+      name_tuning(options->tuning, error);
+    }
     quire_file_release(&tuning);
   }
   return status;
@@ -97,6 +114,9 @@ quire_status quire_session_load(const quire_session *session, const char *path, 
     if (status == QUIRE_OK) {
       status = quire_operator_load_package(session->context, (const char *)bytes.data, bytes.size,
                                            &package.options, op, error);
+      if (status != QUIRE_OK) {
+        quire_package_explain(&package, error);
+      }
       quire_package_release(&package);
     }
     quire_file_release(&bytes);
