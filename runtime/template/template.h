@@ -5,6 +5,7 @@
 #ifndef QUIRE_TEMPLATE_TEMPLATE_H
 #define QUIRE_TEMPLATE_TEMPLATE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "planner.h"
@@ -44,6 +45,12 @@ typedef struct quire_template_source {
 quire_status quire_template_render(const quire_plan_description *description, size_t pass,
                                    const quire_template_source *source, quire_text *out,
                                    quire_error *error);
+
+/*
+ * The one form of a template's path from the package's root, as `find` is given it. False: it is no
+ * path in the package, and there is no such file.
+ */
+bool quire_template_path(const char *folder, const char *shader, char out[QUIRE_TEMPLATE_MAX_PATH]);
 
 /*
  * Checks what can be checked without a plan: that all files are there, and what is wrong with their

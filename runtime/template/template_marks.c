@@ -89,6 +89,42 @@ quire_mark_result quire_mark_find(const char *text, size_t length, size_t from, 
   return QUIRE_MARK_FOUND;
 }
 
+/* End of the `endraw` mark that begins at `from`; 0: none does. */
+static size_t endraw_end(const char *text, size_t length, size_t from) {
+  static const char word[] = "endraw";
+  size_t at = from + 2;
+  at += at < length && text[at] == '-' ? 1 : 0;
+  while (at < length && quire_is_blank(text[at])) {
+    ++at;
+  }
+  if (length - at < sizeof word - 1 || memcmp(text + at, word, sizeof word - 1) != 0) {
+    return 0;
+  }
+  at += sizeof word - 1;
+  while (at < length && quire_is_blank(text[at])) {
+    ++at;
+  }
+  at += at < length && text[at] == '-' ? 1 : 0;
+  return at + 1 < length && text[at] == '%' && text[at + 1] == '}' ? at + 2 : 0;
+}
+
+bool quire_mark_find_endraw(const char *text, size_t length, size_t from, quire_mark *mark) {
+  for (size_t at = find_begin(text, length, from); at < length;
+       at = find_begin(text, length, at + 2)) {
+    size_t end = text[at + 1] == '%' ? endraw_end(text, length, at) : 0;
+    if (end > 0) {
+      *mark = (quire_mark){.kind = QUIRE_MARK_STATEMENT,
+                           .begin = at,
+                           .end = end,
+                           .inner_begin = at + 2,
+                           .inner_end = end - 2};
+      trim(text, mark);
+      return true;
+    }
+  }
+  return false;
+}
+
 quire_span quire_mark_word(const char *text, const quire_mark *mark) {
   size_t end = mark->inner_begin;
   while (end < mark->inner_end && quire_is_name_byte(text[end], end == mark->inner_begin)) {

@@ -190,18 +190,9 @@ static void add_raw(quire_template_parser *parser, quire_mark *mark) {
     quire_template_fault_set(made->fault, "syntax", raw.begin, "`raw` stands alone");
     return;
   }
-  size_t at = raw.end;
-  for (;;) {
-    quire_mark_result result = quire_mark_find(made->text, made->length, at, mark);
-    if (result == QUIRE_MARK_NONE) {
-      quire_template_fault_set(made->fault, "syntax", raw.begin, "`raw` without `endraw`");
-      return;
-    }
-    if (result == QUIRE_MARK_FOUND && mark->kind == QUIRE_MARK_STATEMENT &&
-        quire_span_is(quire_mark_word(made->text, mark), "endraw")) {
-      break;
-    }
-    at = mark->begin + 2;
+  if (!quire_mark_find_endraw(made->text, made->length, raw.end, mark)) {
+    quire_template_fault_set(made->fault, "syntax", raw.begin, "`raw` without `endraw`");
+    return;
   }
   size_t begin = skip_after(made, &raw, mark->begin);
   add_text(parser, begin, cut_before(made, mark, begin));

@@ -79,6 +79,11 @@ typedef enum quire_mark_result {
 
 /* The next mark at or after `from`. */
 quire_mark_result quire_mark_find(const char *text, size_t length, size_t from, quire_mark *mark);
+/*
+ * The mark that ends a raw block: `endraw` alone in it. What looks like other marks is text there
+ * and need not end, so the end of none is searched: the time is linear.
+ */
+bool quire_mark_find_endraw(const char *text, size_t length, size_t from, quire_mark *mark);
 /* First word of a statement. */
 quire_span quire_mark_word(const char *text, const quire_mark *mark);
 bool quire_span_is(quire_span span, const char *word);

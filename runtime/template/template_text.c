@@ -130,6 +130,11 @@ static const char *join_path(const char *folder, size_t folder_length, const cha
   return used > 0 ? out : NULL;
 }
 
+bool quire_template_path(const char *folder, const char *shader,
+                         char out[QUIRE_TEMPLATE_MAX_PATH]) {
+  return join_path(folder, strlen(folder), shader, strlen(shader), out) != NULL;
+}
+
 static size_t folder_length(const char *path) {
   const char *slash = strrchr(path, '/');
   return slash != NULL ? (size_t)(slash - path) : 0;
@@ -252,25 +257,6 @@ static bool include(quire_template_text *text, const quire_template_file *file,
   return expand(text, included);
 }
 
-/* End of the `endraw` mark that belongs to a raw block; the file's length if there is none. */
-static size_t skip_raw(const quire_template_file *file, size_t from) {
-  quire_mark mark;
-  size_t at = from;
-  /* What looks like a mark in there need not end, so every `{%` is looked at by itself. */
-  while (at < file->length) {
-    quire_mark_result result = quire_mark_find(file->text, file->length, at, &mark);
-    if (result == QUIRE_MARK_NONE) {
-      return file->length;
-    }
-    if (result == QUIRE_MARK_FOUND && mark.kind == QUIRE_MARK_STATEMENT &&
-        quire_span_is(quire_mark_word(file->text, &mark), "endraw")) {
-      return mark.end;
-    }
-    at = mark.begin + 2;
-  }
-  return file->length;
-}
-
 /* Appends a file with its includes in place. Marks that do not end are left to the parser. */
 static bool expand(quire_template_text *text, const quire_template_file *file) {
   size_t copied = 0;
@@ -281,7 +267,8 @@ static bool expand(quire_template_text *text, const quire_template_file *file) {
     quire_span word = quire_mark_word(file->text, &mark);
     at = mark.end;
     if (mark.kind == QUIRE_MARK_STATEMENT && quire_span_is(word, "raw")) {
-      at = skip_raw(file, mark.end);
+      bool ends = quire_mark_find_endraw(file->text, file->length, mark.end, &mark);
+      at = ends ? mark.end : file->length;
     } else if (mark.kind == QUIRE_MARK_STATEMENT && quire_span_is(word, "include")) {
       if (!append(text, file, copied, mark.begin) || !include(text, file, &mark)) {
         return false;
@@ -298,7 +285,7 @@ bool quire_template_text_load(quire_template_text *text, const char *shader) {
   const char *folder =
       text->source != NULL && text->source->folder != NULL ? text->source->folder : "";
   const quire_template_file *file = NULL;
-  if (join_path(folder, strlen(folder), shader, strlen(shader), path) != NULL) {
+  if (quire_template_path(folder, shader, path)) {
     file = open_file(text, path);
   }
   if (file == NULL) {

@@ -77,6 +77,10 @@ static void statements(void **state) {
       {"{% macro m(a=max(1, [2, 3][1]), b=\"),\") %}{{ a }}{{ b }}{% endmacro %}{{ m() }}", "3),"},
       {"{% raw %}{{ a }}{% if %}{# x #}{% endraw %}", "{{ a }}{% if %}{# x #}"},
       {"{% raw %}{{ \"{% endraw %}x", "{{ \"x"},
+      {"{% raw %}{% endraw x %}{% 'endraw' %}{%{% endrawn %}{# {%\t-endraw %}{%-endraw%}x",
+       "{% endraw x %}{% 'endraw' %}{%{% endrawn %}{# {%\t-endraw %}x"},
+      {"{% raw %}{% endraw \" {%- \t\nendraw\n\t-%} x", "{% endraw \"x"},
+      {"{% raw %}{{% endraw %}{% endraw %}", "{{% endraw %}"},
       {"a{# {{ broken }} {% for %} #}b", "ab"},
       {"{{ \"%} }} {#\" }}", "%} }} {#"},
       {"{% if \"%}\" == \"%}\" %}same{% endif %}", "same"},
@@ -312,6 +316,8 @@ static void includes(void **state) {
   INCLUDE("ab", {MAIN, SILENT "{% include \"x\" %}b{% include \"y\" %}"}, {"x", "{% if 1 %}a"},
           {"y", "{% endif %}"});
   INCLUDE("{% include \"x\" %}", {MAIN, SILENT "{% raw %}{% include \"x\" %}{% endraw %}"});
+  INCLUDE("{% endraw x %}{% include \"x\" %}",
+          {MAIN, SILENT "{% raw %}{% endraw x %}{% include \"x\" %}{% endraw %}"});
   INCLUDE("NOT_FOUND pack/age/main.wgsl.jinja:2:3: include: there is no file `x`",
           {MAIN, SILENT "\n  {% include \"x\" %}"});
   INCLUDE(
