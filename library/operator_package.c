@@ -1,6 +1,7 @@
 /* Reading a package's templates through the caller's function, and checking them. */
 #include "operator_package.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -8,11 +9,18 @@
 #include "error.h"
 #include "manifest_json.h"
 
+enum {
+  MOST_CHECKED_BYTES = 64 * 1024 * 1024, /* of all templates with their includes, together */
+  MOST_FINDINGS = 200,                   /* reported; the loader's own are counted apart */
+  FILE_LISTS = 1024
+};
+
 typedef struct package_file package_file;
 struct package_file {
   const char *path;
   const char *text; /* NULL: there is no such file */
   size_t length;
+  bool checked; /* as a template of its own */
   package_file *next;
 };
 
@@ -21,7 +29,8 @@ typedef struct package {
   quire_template_source source; /* its user is the package */
   quire_arena *arena;
   const quire_package_options *options;
-  package_file *files;
+  package_file *files[FILE_LISTS]; /* by the hash of the path */
+  size_t checked_bytes;
   quire_status status; /* first failure other than a missing file */
 } package;
 
@@ -32,6 +41,23 @@ void quire_package_options_init(quire_package_options *options) {
 
 static void append_piece(void *user, const char *text, size_t length) {
   quire_text_append(user, text, length);
+}
+
+/* The list that a path belongs to (FNV-1a). */
+static size_t list_of(const char *path) {
+  uint32_t hash = 2166136261u;
+  for (; *path != '\0'; ++path) {
+    hash = (hash ^ (unsigned char)*path) * 16777619u;
+  }
+  return hash % FILE_LISTS;
+}
+
+static package_file *known_file(const package *all, const char *path) {
+  package_file *file = all->files[list_of(path)];
+  while (file != NULL && strcmp(file->path, path) != 0) {
+    file = file->next;
+  }
+  return file;
 }
 
 /* Asks the caller for a file and keeps what came of it; NULL: see the package's status. */
@@ -49,8 +75,12 @@ static package_file *read_file(package *all, const char *path) {
     status = text.over_limit ? QUIRE_LIMIT : QUIRE_OUT_OF_MEMORY;
   }
   if (status == QUIRE_OK || status == QUIRE_NOT_FOUND) {
-    *file = (package_file){kept, status == QUIRE_OK ? bytes : NULL, text.length, all->files};
-    all->files = file;
+    package_file **list = &all->files[list_of(path)];
+    *file = (package_file){.path = kept,
+                           .text = status == QUIRE_OK ? bytes : NULL,
+                           .length = text.length,
+                           .next = *list};
+    *list = file;
   } else if (all->status == QUIRE_OK) {
     all->status = status;
   }
@@ -58,17 +88,26 @@ static package_file *read_file(package *all, const char *path) {
   return all->status == QUIRE_OK ? file : NULL;
 }
 
+/* Counts what is checked while a package is read: includes make much of few bytes. */
+static bool may_check(package *all, size_t length) {
+  if (all->options == NULL) {
+    return true;
+  }
+  all->checked_bytes += length;
+  if (all->checked_bytes > MOST_CHECKED_BYTES && all->status == QUIRE_OK) {
+    all->status = QUIRE_LIMIT;
+  }
+  return all->status == QUIRE_OK;
+}
+
 /* While a package is read, files that are not known yet are read; the finished one is constant. */
 static bool find_file(const void *user, const char *path, const char **text, size_t *length) {
   const package *all = user;
-  const package_file *file = all->files;
-  while (file != NULL && strcmp(file->path, path) != 0) {
-    file = file->next;
-  }
+  const package_file *file = known_file(all, path);
   if (file == NULL && all->options != NULL && all->status == QUIRE_OK) {
     file = read_file((package *)all, path);
   }
-  if (file == NULL || file->text == NULL) {
+  if (file == NULL || file->text == NULL || !may_check((package *)all, file->length)) {
     return false;
   }
   *text = file->text;
@@ -85,27 +124,14 @@ typedef struct lint {
   size_t length;
   quire_error *error;
   quire_status status;
+  size_t count; /* of findings */
 } lint;
-
-/* True if an earlier pass has the same template. */
-static bool is_known(const quire_manifest *manifest, size_t variant, size_t pass) {
-  const char *shader = manifest->variants[variant].passes[pass].shader;
-  for (size_t v = 0; v <= variant; v++) {
-    size_t count = v < variant ? manifest->variants[v].pass_count : pass;
-    for (size_t p = 0; p < count; p++) {
-      const char *other = manifest->variants[v].passes[p].shader;
-      if (other != NULL && strcmp(other, shader) == 0) {
-        return true;
-      }
-    }
-  }
-  return false;
-}
 
 static void note(lint *found, size_t variant, size_t pass, const quire_error *fault) {
   char path[100];
   (void)snprintf(path, sizeof path, "$.variants[%zu].passes[%zu].shader", variant, pass);
-  if (found->report != NULL) {
+  if (found->report != NULL && found->count < MOST_FINDINGS) {
+    found->count++;
     quire_json_place root = quire_json_root();
     quire_json_place variants = quire_json_member(&root, "variants");
     quire_json_place one = quire_json_element(&variants, variant);
@@ -122,6 +148,22 @@ static void note(lint *found, size_t variant, size_t pass, const quire_error *fa
   }
 }
 
+/* Checks a template unless an earlier pass has it, under this spelling or another. */
+static quire_status check_once(package *all, const char *shader, quire_error *fault) {
+  char path[QUIRE_TEMPLATE_MAX_PATH];
+  bool is_path = quire_template_path(all->source.folder, shader, path);
+  const package_file *earlier = is_path ? known_file(all, path) : NULL;
+  if (earlier != NULL && earlier->checked) {
+    return QUIRE_OK;
+  }
+  quire_status status = quire_template_check(shader, &all->source, all->arena->allocator, fault);
+  package_file *file = is_path ? known_file(all, path) : NULL;
+  if (file != NULL) {
+    file->checked = true;
+  }
+  return status;
+}
+
 /* Reads and checks every template once. `found` may be NULL. */
 static quire_status check_all(package *all, const quire_manifest *manifest, lint *found,
                               quire_error *error) {
@@ -129,11 +171,10 @@ static quire_status check_all(package *all, const quire_manifest *manifest, lint
     for (size_t p = 0; p < manifest->variants[v].pass_count; p++) {
       const char *shader = manifest->variants[v].passes[p].shader;
       quire_error fault;
-      if (shader == NULL || is_known(manifest, v, p)) {
+      if (shader == NULL) {
         continue;
       }
-      quire_status status =
-          quire_template_check(shader, &all->source, all->arena->allocator, &fault);
+      quire_status status = check_once(all, shader, &fault);
       if (all->status == QUIRE_OUT_OF_MEMORY || status == QUIRE_OUT_OF_MEMORY) {
         return quire_fail_memory(error);
       }
@@ -184,7 +225,7 @@ quire_status quire_package_lint(const quire_package_options *options, quire_mani
                                 const char *text, size_t length, quire_finding_function *report,
                                 void *user, quire_error *error) {
   package all = {.arena = &manifest->arena};
-  lint found = {report, user, text, length, error, QUIRE_OK};
+  lint found = {report, user, text, length, error, QUIRE_OK, 0};
   QUIRE_TRY(begin(options, manifest, &all, error));
   QUIRE_TRY(check_all(&all, manifest, &found, error));
   return found.status;
