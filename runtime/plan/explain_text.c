@@ -4,6 +4,18 @@
 #include "planning.h"
 #include "tuning.h"
 
+/*
+ * Ends the line that begins at byte `begin`. Its names are those of other people's files: a control
+ * byte in them would be obeyed by a terminal, a line end would make a line of its own.
+ */
+static void end_line(quire_text *out, size_t begin) {
+  for (size_t i = begin; i < out->length && !out->failed; i++) {
+    unsigned char byte = (unsigned char)out->data[i];
+    out->data[i] = byte < 0x20 || byte == 0x7f ? '?' : out->data[i];
+  }
+  quire_text_put(out, "\n");
+}
+
 static void put_span(quire_text *out, quire_span span) {
   quire_text_append(out, span.text != NULL ? span.text : "", span.length);
 }
@@ -102,6 +114,7 @@ static void put_variants(quire_text *out, const quire_explanation *explanation) 
     int32_t index = p->manifest->walk[i];
     const quire_manifest_variant *variant = &p->manifest->variants[index];
     const quire_verdict *verdict = &explanation->verdicts[index];
+    size_t begin = out->length;
     put_priority(out, p, variant->priority);
     quire_text_format(out, " %-34s ", variant->id);
     if (verdict->obstacle == QUIRE_OBSTACLE_NONE) {
@@ -109,35 +122,41 @@ static void put_variants(quire_text *out, const quire_explanation *explanation) 
     } else {
       put_rejected(out, p, index, verdict);
     }
-    quire_text_put(out, "\n");
+    end_line(out, begin);
   }
 }
 
 /* ---- refusals ---- */
 
 static void put_refusal(quire_text *out, const quire_refusal *refusal) {
-  quire_text_format(out, "refused (%s): %s: %s\n", refusal->stage, refusal->failing,
-                    refusal->reason);
+  size_t begin = out->length;
+  quire_text_format(out, "refused (%s): %s: %s", refusal->stage, refusal->failing, refusal->reason);
+  end_line(out, begin);
+  begin = out->length;
   if (refusal->explained && refusal->code == QUIRE_EXPR_OK) {
     quire_text_put(out, "  because ");
     put_because(out, &refusal->because);
-    quire_text_put(out, "\n");
+    end_line(out, begin);
   }
   if (refusal->code != QUIRE_EXPR_OK) {
     quire_text_format(out, "  error %s at ", quire_expr_code_name(refusal->code));
     put_span(out, refusal->at);
-    quire_text_put(out, "\n");
+    end_line(out, begin);
   }
-  quire_text_format(out, "  %s: %s%s%s%s%s\n", quire_status_name(refusal->status), refusal->rule,
+  begin = out->length;
+  quire_text_format(out, "  %s: %s%s%s%s%s", quire_status_name(refusal->status), refusal->rule,
                     refusal->rule[0] != '\0' ? ": " : "", refusal->subject,
                     refusal->subject[0] != '\0' ? ": " : "", refusal->detail);
+  end_line(out, begin);
 }
 
 /* ---- plans ---- */
 
 static void put_tuned(quire_text *out, const quire_planning_tuned *tuned) {
+  size_t begin = out->length;
   if (tuned->reason != NULL) {
-    quire_text_format(out, "tuned values: none: %s\n", tuned->reason);
+    quire_text_format(out, "tuned values: none: %s", tuned->reason);
+    end_line(out, begin);
   } else if (tuned->entry != NULL) {
     quire_text_put(out, "tuned values:");
     for (size_t i = 0; i < tuned->entry->tunable_count; i++) {
@@ -145,7 +164,8 @@ static void put_tuned(quire_text *out, const quire_planning_tuned *tuned) {
       quire_text_format(out, " %s = ", tuned->entry->tunables[i].name);
       quire_value_write_json(out, &value);
     }
-    quire_text_put(out, tuned->entry->tunable_count > 0 ? "\n" : " the defaults\n");
+    quire_text_put(out, tuned->entry->tunable_count > 0 ? "" : " the defaults");
+    end_line(out, begin);
   }
 }
 
@@ -156,6 +176,7 @@ static void put_outputs(quire_text *out, const quire_plan_description *plan) {
     if (!tensor->present) {
       continue;
     }
+    size_t begin = out->length;
     quire_text_format(out, "output %s %s ", manifest->outputs[i].key,
                       quire_dtype_name(tensor->dtype));
     quire_text_int_list(out, tensor->shape, tensor->ndim);
@@ -168,7 +189,7 @@ static void put_outputs(quire_text *out, const quire_plan_description *plan) {
     } else if (tensor->alias >= 0) {
       quire_text_format(out, " (the buffer of %s)", manifest->keys[tensor->alias].name);
     }
-    quire_text_put(out, "\n");
+    end_line(out, begin);
   }
 }
 
@@ -176,11 +197,13 @@ static void put_intermediates(quire_text *out, const quire_plan_description *pla
   const quire_manifest_variant *variant = &plan->manifest->variants[plan->variant];
   for (size_t i = 0; i < variant->intermediate_count; i++) {
     const quire_plan_intermediate *scratch = &plan->intermediates[i];
+    size_t begin = out->length;
     quire_text_format(out, "scratch %s %s ", scratch->id, quire_dtype_name(scratch->dtype));
     quire_text_int_list(out, scratch->shape, scratch->ndim);
-    quire_text_format(out, " %lld bytes%s%s\n", (long long)scratch->bytes,
+    quire_text_format(out, " %lld bytes%s%s", (long long)scratch->bytes,
                       scratch->zero_init ? ", zeroed" : "",
                       scratch->step ? ", kept for the step" : "");
+    end_line(out, begin);
   }
 }
 
@@ -191,13 +214,12 @@ static void put_binding(quire_text *out, const quire_explanation *explanation,
   if (manifest->kind == QUIRE_BINDING_UNIFORM) {
     quire_text_format(out, "  %d uniform    %s ", (int)binding->index, manifest->name);
     quire_explain_write_fields(binding, out);
-    quire_text_put(out, "\n");
     return;
   }
   const char *source =
       quire_manifest_source(p->manifest, &p->manifest->variants[p->variant], manifest);
   if (manifest->kind == QUIRE_BINDING_ARG && !quire_planning_tensor(p, manifest->source)->present) {
-    quire_text_format(out, "  - absent     %s <- %s\n", manifest->name, source);
+    quire_text_format(out, "  - absent     %s <- %s", manifest->name, source);
     return;
   }
   const char *element = binding->element != NULL
@@ -205,8 +227,8 @@ static void put_binding(quire_text *out, const quire_explanation *explanation,
                             : quire_dtype_name(quire_native_dtype(p, p->variant, manifest));
   quire_text_format(out, "  %d %-10s %s: ", (int)binding->index,
                     manifest->writable ? "read_write" : "read", manifest->name);
-  quire_text_format(out, pass->manifest->native != NULL ? "%s <- %s\n" : "array<%s> <- %s\n",
-                    element, source);
+  quire_text_format(out, pass->manifest->native != NULL ? "%s <- %s" : "array<%s> <- %s", element,
+                    source);
 }
 
 /* The implementation in use, and why the others of its kernel are not. */
@@ -219,15 +241,17 @@ static void put_implementations(quire_text *out, quire_planning *p, const quire_
         continue;
       }
       const char *why = quire_native_misfit(p, p->variant, pass->manifest, item);
+      size_t begin = out->length;
       if (why == NULL) {
         out->failed = true;
       } else if (item == pass->implementation) {
-        quire_text_format(out, "  uses %s (priority %d)\n", item->name, item->priority);
+        quire_text_format(out, "  uses %s (priority %d)", item->name, item->priority);
       } else if (why[0] != '\0') {
-        quire_text_format(out, "  not %s: %s\n", item->name, why);
+        quire_text_format(out, "  not %s: %s", item->name, why);
       } else {
-        quire_text_format(out, "  not %s: its priority is %d\n", item->name, item->priority);
+        quire_text_format(out, "  not %s: its priority is %d", item->name, item->priority);
       }
+      end_line(out, begin);
     }
   }
 }
@@ -235,6 +259,7 @@ static void put_implementations(quire_text *out, quire_planning *p, const quire_
 static void put_pass(quire_text *out, const quire_explanation *explanation,
                      const quire_plan_pass *pass) {
   const quire_manifest_pass *manifest = pass->manifest;
+  size_t begin = out->length;
   quire_text_format(out, "pass %s %s%s dispatch %u x %u x %u", manifest->id,
                     manifest->native != NULL ? "native " : "",
                     manifest->native != NULL ? manifest->native : manifest->shader,
@@ -252,19 +277,23 @@ static void put_pass(quire_text *out, const quire_explanation *explanation,
   if (manifest->workgroup_bytes != NULL) {
     quire_text_format(out, " workgroup memory %lld bytes", (long long)pass->workgroup_bytes);
   }
-  quire_text_put(out, "\n");
+  end_line(out, begin);
   if (manifest->native != NULL) {
     put_implementations(out, explanation->p, pass);
   }
   for (size_t i = 0; i < manifest->binding_count; i++) {
+    size_t line = out->length;
     put_binding(out, explanation, pass, &pass->bindings[i]);
+    end_line(out, line);
   }
 }
 
 void quire_explain_write_text(const quire_explanation *explanation, quire_text *out) {
   quire_planning *p = explanation->p;
-  quire_text_format(out, "%s version %lld\n", p->manifest->qualified,
+  size_t begin = out->length;
+  quire_text_format(out, "%s version %lld", p->manifest->qualified,
                     (long long)p->manifest->since_version);
+  end_line(out, begin);
   if (explanation->description == NULL) {
     put_refusal(out, &p->refusal);
   }

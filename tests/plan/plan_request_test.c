@@ -191,6 +191,38 @@ static void test_many_names(void **state) {
   quire_manifest_destroy(manifest);
 }
 
+/* Names may hold any byte; no control byte of them is in the text for people. */
+static void test_control_bytes(void **state) {
+  static const char hostile[] =
+      "{'domain': 'te\\u001b[31mst', 'name': 'Op', 'sinceVersion': 1,"
+      " 'inputs': {'x': {'dtype': 'float32'}}, 'outputs': {'o': {'dtype': 'float32', 'shape': "
+      "[1]}},"
+      " 'variants': [{'id': 'gpu', 'passes': [{'id': 'main', 'shader': 'a\\nselected\\u007f',"
+      "  'bindings': ['x', 'o'], 'dispatch': {'x': 1}}]}]}";
+  static const struct {
+    const char *request, *line; /* one of the text's */
+  } rows[] = {
+      {"{" X ", 'attributes': {}}", "te?[31mst.Op version 1\n"},
+      {"{" X ", 'attributes': {}}", "\npass main a?selected? dispatch 1 x 1 x 1\n"},
+      {"{" X ", 'attributes': {'n\\u0007\\tame': 1}}", "n??ame"},
+  };
+  quire_manifest *manifest = fixture_load_text(hostile);
+  (void)state;
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    char *text = fixture_text(rows[i].request);
+    fixture_result result = fixture_plan(manifest, text, strlen(text), NULL, QUIRE_ISA_BEST, NULL);
+    if (strstr(result.text, rows[i].line) == NULL) {
+      fail_msg("no \"%s\" in\n%s", rows[i].line, result.text);
+    }
+    for (const char *at = result.text; *at != '\0'; at++) {
+      assert_true(*at == '\n' || ((unsigned char)*at >= 0x20 && *at != 0x7f));
+    }
+    fixture_release(&result);
+    free(text);
+  }
+  quire_manifest_destroy(manifest);
+}
+
 /* ---- requests as records ---- */
 
 static const int64_t shape[9] = {2, 3, 1, 1, 1, 1, 1, 1, 1};
@@ -475,10 +507,11 @@ static void test_step_limit(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_scalars),    cmocka_unit_test(test_strides_need_a_shape),
-      cmocka_unit_test(test_malformed),  cmocka_unit_test(test_big_texts),
-      cmocka_unit_test(test_records),    cmocka_unit_test(test_naming),
-      cmocka_unit_test(test_memory),     cmocka_unit_test(test_steps),
-      cmocka_unit_test(test_step_limit), cmocka_unit_test(test_many_names)};
+      cmocka_unit_test(test_scalars),      cmocka_unit_test(test_strides_need_a_shape),
+      cmocka_unit_test(test_malformed),    cmocka_unit_test(test_big_texts),
+      cmocka_unit_test(test_records),      cmocka_unit_test(test_naming),
+      cmocka_unit_test(test_memory),       cmocka_unit_test(test_steps),
+      cmocka_unit_test(test_step_limit),   cmocka_unit_test(test_many_names),
+      cmocka_unit_test(test_control_bytes)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
