@@ -17,8 +17,8 @@ static void count_keys(const bench_attention *item, const bench_sequence *sequen
      more each. */
   const int64_t room = window > sequence->past ? window - sequence->past : 0;
   const int64_t growing = room < sequence->fresh ? room : sequence->fresh;
-  *pairs += (double)(growing * sequence->past + growing * (growing + 1) / 2 +
-                     (sequence->fresh - growing) * window);
+  const int64_t more = growing * (growing + 1) / 2;
+  *pairs += (double)(growing * sequence->past + more + (sequence->fresh - growing) * window);
 }
 
 static void count(const bench_attention *item, double *keys, double *pairs, int64_t *tokens,
