@@ -11,7 +11,9 @@
 static void end_line(quire_text *out, size_t begin) {
   for (size_t i = begin; i < out->length && !out->failed; i++) {
     unsigned char byte = (unsigned char)out->data[i];
-    out->data[i] = byte < 0x20 || byte == 0x7f ? '?' : out->data[i];
+    if (byte < 0x20 || byte == 0x7f) {
+      out->data[i] = '?';
+    }
   }
   quire_text_put(out, "\n");
 }
