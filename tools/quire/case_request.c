@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "failure.h"
-#include "value.h"
+#include "option_value.h"
 
 /* Splits NAME=VALUE; *value points into the text. The name is allocated; NULL is a failure. */
 static char *split_pair(const char *option, const char *text, const char **value,

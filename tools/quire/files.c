@@ -71,50 +71,13 @@ static quire_status load_descriptor(int descriptor, size_t limit, quire_file_byt
   return QUIRE_OK;
 }
 
-quire_status quire_file_load(const char *path, quire_file_bytes *bytes, quire_error *error) {
+quire_status quire_file_load(const char *path, size_t limit, quire_file_bytes *bytes,
+                             quire_error *error) {
   *bytes = (quire_file_bytes){0};
   /* O_NONBLOCK: a pipe without a writer must be refused, not waited for. */
   const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) {
     return fail_with_errno(error, errno);
-  }
-  const quire_status status = load_descriptor(descriptor, SIZE_MAX, bytes, error);
-  (void)close(descriptor);
-  return status;
-}
-
-/* Opens the first part of *path, which becomes the rest, in an open folder, and closes that. */
-static int open_part(int folder, const char **path) {
-  char name[256];
-  const size_t length = strcspn(*path, "/");
-  int descriptor = -1;
-  int number = ENAMETOOLONG;
-  if (length < sizeof name) {
-    memcpy(name, *path, length);
-    name[length] = '\0';
-    number = ELOOP; /* as for a link */
-    if (strcmp(name, "..") != 0) {
-      descriptor = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
-      number = errno;
-    }
-  }
-  (void)close(folder);
-  *path += length + strspn(*path + length, "/");
-  errno = number;
-  return descriptor;
-}
-
-quire_status quire_file_load_below(const char *root, const char *path, size_t limit,
-                                   quire_file_bytes *bytes, quire_error *error) {
-  *bytes = (quire_file_bytes){0};
-  int descriptor = open(root, O_RDONLY | O_CLOEXEC | O_DIRECTORY);
-  while (descriptor >= 0 && *path != '\0') {
-    descriptor = open_part(descriptor, &path);
-  }
-  if (descriptor < 0) {
-    return errno == ELOOP
-               ? quire_failure_set(error, QUIRE_IO, "a symbolic link may not be part of its path")
-               : fail_with_errno(error, errno);
   }
   const quire_status status = load_descriptor(descriptor, limit, bytes, error);
   (void)close(descriptor);

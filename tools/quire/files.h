@@ -15,19 +15,13 @@ typedef struct quire_file_bytes {
 } quire_file_bytes;
 
 /*
- * Reads a regular file, to addresses that are multiples of 64. It is not mapped: what another
- * program does to the file afterwards, such as cutting it off, then changes nothing that was
- * checked, and ends no process. Statuses: NOT_FOUND, IO (it became shorter meanwhile, too),
- * OUT_OF_MEMORY.
+ * Reads a regular file of at most `limit` bytes, to addresses that are multiples of 64. It is not
+ * mapped: what another program does to the file afterwards, such as cutting it off, then changes
+ * nothing that was checked, and ends no process. Statuses: NOT_FOUND, LIMIT, IO (it became shorter
+ * meanwhile, too), OUT_OF_MEMORY.
  */
-quire_status quire_file_load(const char *path, quire_file_bytes *bytes, quire_error *error);
-
-/*
- * The same for the file at `path` below the folder `root`, of at most `limit` bytes. Nothing leads
- * out of the folder: a symbolic link on the way down is refused, as are parts that are "..".
- */
-quire_status quire_file_load_below(const char *root, const char *path, size_t limit,
-                                   quire_file_bytes *bytes, quire_error *error);
+quire_status quire_file_load(const char *path, size_t limit, quire_file_bytes *bytes,
+                             quire_error *error);
 
 /* Reads a whole file of at most `limit` bytes, or standard input if path is "-". */
 quire_status quire_file_read(const char *path, size_t limit, quire_file_bytes *bytes,

@@ -1,20 +1,26 @@
 #include "package.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "failure.h"
 #include "files.h"
 
-enum { LONGEST_TEMPLATE = 16 * 1024 * 1024 };
+enum { LONGEST_TEMPLATE = 16 * 1024 * 1024, LONGEST_PATH = 4096 };
 
+/* Symbolic links are followed: folders of downloaded packages consist of them. */
 static quire_status read_file(void *user, const char *path, quire_write_function *write,
                               void *write_user) {
   quire_package *package = user;
+  char full[LONGEST_PATH];
   quire_file_bytes bytes;
   quire_error error;
-  const quire_status status =
-      quire_file_load_below(package->root, path, LONGEST_TEMPLATE, &bytes, &error);
+  const int length = snprintf(full, sizeof full, "%s/%s", package->root, path);
+  if (length < 0 || (size_t)length >= sizeof full) {
+    return QUIRE_NOT_FOUND;
+  }
+  const quire_status status = quire_file_load(full, LONGEST_TEMPLATE, &bytes, &error);
   if (status == QUIRE_OK) {
     write(write_user, (const char *)bytes.data, bytes.size);
     quire_file_release(&bytes);

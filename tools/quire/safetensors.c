@@ -313,7 +313,7 @@ quire_status quire_safetensors_open(const char *path, quire_safetensors *tensors
                                     quire_error *error) {
   *tensors = (quire_safetensors){0};
   quire_file_bytes file;
-  quire_status status = quire_file_load(path, &file, error);
+  quire_status status = quire_file_load(path, SIZE_MAX, &file, error);
   if (status != QUIRE_OK) {
     return status;
   }

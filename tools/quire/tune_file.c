@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "failure.h"
-#include "value.h"
+#include "option_value.h"
 
 quire_status tune_file_read(const char *path, quire_file_bytes *bytes, quire_error *error) {
   *bytes = (quire_file_bytes){0};

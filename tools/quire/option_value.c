@@ -1,4 +1,4 @@
-#include "value.h"
+#include "option_value.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* The value of an attribute or a tunable: as text on the command line, and as JSON. */
-#ifndef QUIRE_TOOL_VALUE_H
-#define QUIRE_TOOL_VALUE_H
+#ifndef QUIRE_TOOL_OPTION_VALUE_H
+#define QUIRE_TOOL_OPTION_VALUE_H
 
 #include <jansson.h>
 
