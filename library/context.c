@@ -8,8 +8,10 @@
 #include "error.h"
 
 void quire_context_options_init(quire_context_options *options) {
-  memset(options, 0, sizeof *options);
-  options->struct_size = sizeof *options;
+  if (options != NULL) {
+    memset(options, 0, sizeof *options);
+    options->struct_size = sizeof *options;
+  }
 }
 
 static quire_status check_options(const quire_context_options *options, quire_error *error) {

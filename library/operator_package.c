@@ -35,8 +35,10 @@ typedef struct package {
 } package;
 
 void quire_package_options_init(quire_package_options *options) {
-  memset(options, 0, sizeof *options);
-  options->struct_size = sizeof *options;
+  if (options != NULL) {
+    memset(options, 0, sizeof *options);
+    options->struct_size = sizeof *options;
+  }
 }
 
 static void append_piece(void *user, const char *text, size_t length) {

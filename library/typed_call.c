@@ -62,6 +62,9 @@ static const quire_executor *executor_of(const call_state *call) {
 }
 
 void quire_call_init(quire_call_kind kind, void *args) {
+  if (args == NULL) {
+    return;
+  }
   const quire_call_description *description = quire_call_describe(kind);
   unsigned char *bytes = args;
   memset(args, 0, description->args_size);

@@ -38,7 +38,7 @@ QUIRE_API size_t quire_dtype_size(quire_dtype dtype);
 /* Name as ONNX writes it, such as "float16" or "bfloat16"; "none" for unknown numbers. */
 QUIRE_API const char *quire_dtype_name(quire_dtype dtype);
 
-/* The type of that name, or QUIRE_DTYPE_NONE. `name` ends with a zero byte. */
+/* The type of that name, or QUIRE_DTYPE_NONE. `name` ends with a zero byte, or is NULL. */
 QUIRE_API quire_dtype quire_dtype_from_name(const char *name);
 
 /*

@@ -29,7 +29,7 @@ const char *quire_dtype_name(quire_dtype dtype) {
 }
 
 quire_dtype quire_dtype_from_name(const char *name) {
-  for (size_t i = QUIRE_DTYPE_NONE + 1; i < QUIRE_DTYPE_COUNT; i++) {
+  for (size_t i = QUIRE_DTYPE_NONE + 1; name != NULL && i < QUIRE_DTYPE_COUNT; i++) {
     if (strcmp(dtypes[i].name, name) == 0) {
       return (quire_dtype)i;
     }

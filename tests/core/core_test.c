@@ -192,6 +192,7 @@ static void test_names(void **state) {
     assert_true(quire_dtype_size(dtype) >= 1);
   }
   assert_int_equal(quire_dtype_from_name("none"), QUIRE_DTYPE_NONE);
+  assert_int_equal(quire_dtype_from_name(NULL), QUIRE_DTYPE_NONE);
   assert_string_equal(quire_dtype_name((quire_dtype)99), "none");
   assert_int_equal(quire_dtype_size((quire_dtype)-1), 0);
   for (int i = QUIRE_OK; i <= QUIRE_INTERNAL; i++) {

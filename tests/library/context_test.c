@@ -39,6 +39,8 @@ static void options_are_checked(void **state) {
   assert_int_equal(quire_context_create(&options, &context, &error), QUIRE_BAD_REQUEST);
   assert_string_equal(error.subject, "allocator");
   quire_context_release(NULL);
+  quire_context_options_init(NULL);
+  quire_package_options_init(NULL);
 }
 
 static void all_memory_comes_from_the_allocator_and_goes_back(void **state) {

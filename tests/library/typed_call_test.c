@@ -423,6 +423,12 @@ static void null_arguments_are_refused(void **state) {
   assert_int_equal(quire_onnx_linear_attention(NULL, NULL, NULL), QUIRE_BAD_REQUEST);
   assert_int_equal(quire_paged_decode(cpu.device, NULL, NULL), QUIRE_BAD_REQUEST);
   assert_int_equal(quire_merge_attention_states(cpu.device, NULL, NULL), QUIRE_BAD_REQUEST);
+  quire_paged_attention_args_init(NULL);
+  quire_linear_attention_args_init(NULL);
+  quire_paged_decode_args_init(NULL);
+  quire_merge_attention_states_args_init(NULL);
+  quire_linear_attention_replay_args_init(NULL);
+  quire_causal_conv_with_state_args_init(NULL);
   /* NULL for a text means its default. */
   data.args.k_quant_type = data.args.v_quant_type = NULL;
   assert_int_equal(quire_paged_attention(cpu.device, &data.args, NULL), QUIRE_OK);
