@@ -101,6 +101,46 @@ quire_status quire_cache_view_make(const quire_cache_tensor *tensor, size_t at,
   return QUIRE_OK;
 }
 
+/* True if the strides, which are in range, may put two elements at one place: by ascending stride,
+ * each axis must step over all that the smaller ones reach. As the device sees written tensors. */
+static bool folds(const quire_tensor *tensor, const int64_t stride[QUIRE_MAX_RANK]) {
+  int32_t order[QUIRE_MAX_RANK];
+  int32_t count = 0;
+  for (int32_t axis = 0; axis < tensor->ndim; ++axis) {
+    if (tensor->shape[axis] == 1) {
+      continue;
+    }
+    int32_t at = count++;
+    for (; at > 0 && stride[order[at - 1]] > stride[axis]; --at) {
+      order[at] = order[at - 1];
+    }
+    order[at] = axis;
+  }
+  int64_t extent = 1;
+  for (int32_t i = 0; i < count; ++i) {
+    const int64_t step = stride[order[i]];
+    if (step < extent) {
+      return true;
+    }
+    extent += step * (tensor->shape[order[i]] - 1);
+  }
+  return false;
+}
+
+quire_status quire_cache_view_check_written(const quire_cache_tensor *tensor, size_t at,
+                                            quire_error *error) {
+  quire_cache_view view;
+  QUIRE_SERVING_TRY(quire_cache_view_make(tensor, at, &view, error));
+  int64_t stride[QUIRE_MAX_RANK];
+  if (find_strides(&tensor->tensor, stride) && folds(&tensor->tensor, stride)) {
+    return quire_serving_fail(error, QUIRE_BAD_REQUEST, "SV-10", view.name,
+                              "the strides of tensor %zu put several elements at one place, and "
+                              "it is written",
+                              at);
+  }
+  return QUIRE_OK;
+}
+
 char *quire_cache_view_block(const quire_cache_view *view, int64_t block) {
   return view->data + block * view->block_stride * (int64_t)view->element_size;
 }

@@ -265,9 +265,10 @@ typedef struct quire_cache_tensor {
 
 /*
  * Carries out copies in every tensor of their group, in memory of any device; on WebGPU before
- * everything that is submitted later. Statuses: BAD_REQUEST (NULL; on WebGPU a block outside the
- * buffer, or its usages), BAD_SHAPE (axes), BAD_VALUE (a block that a tensor does not have),
- * DEVICE, OUT_OF_MEMORY. Nothing is copied unless the checks of every tensor pass.
+ * everything that is submitted later. Statuses: BAD_REQUEST (NULL; strides that put two elements at
+ * one place; on WebGPU a block outside the buffer, or its usages), BAD_SHAPE (axes), BAD_VALUE (a
+ * block that a tensor does not have), DEVICE, OUT_OF_MEMORY. Nothing is copied unless the checks of
+ * every tensor pass.
  */
 QUIRE_API quire_status quire_cache_copy_blocks(quire_device *device,
                                                const quire_cache_tensor *tensors,
@@ -396,8 +397,8 @@ QUIRE_API quire_status quire_sequence_save(const quire_cache *cache, quire_seque
  * sizes and strides may differ. The checksum is verified before anything is touched. With a key the
  * full blocks become findable: restore only files that are yours, a checksum is no signature. Where
  * a file that was whole cannot be read a second time, prefixes that no sequence holds may be gone.
- * Statuses: NOT_FOUND, IO, BAD_VALUE (SV-11: damaged, or of something else), those of save and of
- * append.
+ * Statuses: NOT_FOUND, IO, BAD_VALUE (SV-11: damaged, or of something else), BAD_REQUEST (SV-10:
+ * strides that put two elements of a tensor at one place), those of save and of append.
  */
 QUIRE_API quire_status quire_sequence_restore(quire_cache *cache, const quire_prefix_key *key,
                                               const quire_cache_tensor *tensors,

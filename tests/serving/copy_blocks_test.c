@@ -139,6 +139,14 @@ static void check_refusals(quire_device *device) {
   const int64_t negative[] = {-2, 1};
   tensors[1].tensor.strides = negative;
   assert_int_equal(quire_cache_copy_blocks(device, tensors, 2, &good, 1, NULL), QUIRE_BAD_SHAPE);
+  static const int64_t folded[][2] = {{0, 1}, {1, 1}, {2, 0}};
+  for (size_t i = 0; i < sizeof folded / sizeof folded[0]; ++i) {
+    quire_error error;
+    tensors[1].tensor.strides = folded[i];
+    assert_int_equal(quire_cache_copy_blocks(device, tensors, 2, &good, 1, &error),
+                     QUIRE_BAD_REQUEST);
+    assert_string_equal(error.rule, "SV-10");
+  }
   tensors[1].tensor.strides = NULL;
   const int64_t huge[] = {INT64_MAX / 2, 4};
   tensors[1].tensor.shape = huge;

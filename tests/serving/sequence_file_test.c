@@ -319,6 +319,29 @@ static void tensors_are_checked(void **state) {
   assert_int_not_equal(remove(path), 0); /* a refused call leaves no file */
 }
 
+/* Rows would lie over each other: read, but never written. */
+static void folded_tensors_are_not_restored_into(void **state) {
+  (void)state;
+  static const int64_t folded[][4] = {{0, 0, D, 1}, {H * D, H * D, D, 1}, {4 * H * D, H * D, 1, 1}};
+  place at;
+  place_init(&at, 4, 2);
+  save(&at, fill(&at, &alice, 5));
+  static float before[sizeof at.value / sizeof(float)];
+  memcpy(before, at.value, sizeof before);
+  for (size_t i = 0; i < sizeof folded / sizeof folded[0]; ++i) {
+    quire_sequence t = 0;
+    at.tensors[1].tensor.strides = folded[i];
+    MUST_FAIL(at.cache, QUIRE_BAD_REQUEST, "SV-10",
+              quire_sequence_restore(at.cache, NULL, at.tensors, 4, path, &t, error));
+    assert_int_equal(t, 0);
+    assert_memory_equal(at.value, before, sizeof before);
+  }
+  at.tensors[1].tensor.strides = NULL;
+  compare(&at, restore(&at, &alice), 5);
+  place_release(&at);
+  assert_int_equal(remove(path), 0);
+}
+
 static void full_pools_refuse_to_restore(void **state) {
   (void)state;
   place at;
@@ -368,6 +391,7 @@ int main(void) {
       cmocka_unit_test(damaged_files_are_refused),
       cmocka_unit_test(files_of_other_models_are_refused),
       cmocka_unit_test(tensors_are_checked),
+      cmocka_unit_test(folded_tensors_are_not_restored_into),
       cmocka_unit_test(full_pools_refuse_to_restore),
       cmocka_unit_test(memory_may_fail),
   };
