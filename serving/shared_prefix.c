@@ -9,6 +9,7 @@
 
 #include "quire/serving.h"
 #include "serving_support.h"
+#include "shared_prefix_check.h"
 
 void quire_shared_prefix_args_init(quire_shared_prefix_args *args) {
   if (args != NULL) {
@@ -18,13 +19,6 @@ void quire_shared_prefix_args_init(quire_shared_prefix_args *args) {
   }
 }
 
-/* Where the parts lie in the scratch. */
-typedef struct parts {
-  int64_t rows, heads, head_size;
-  size_t output_bytes, lse_bytes;
-  size_t prefix_output, suffix_output, prefix_lse, suffix_lse, merged_lse, slots, bytes;
-} parts;
-
 static bool place(size_t *next, size_t bytes, size_t *at) {
   const size_t rounded = (bytes + 63) / 64 * 64;
   *at = *next;
@@ -32,8 +26,8 @@ static bool place(size_t *next, size_t bytes, size_t *at) {
   return rounded >= bytes && *next >= rounded;
 }
 
-static quire_status find_parts(const quire_shared_prefix_args *args, parts *part,
-                               quire_error *error) {
+static quire_status find_parts(const quire_shared_prefix_args *args,
+                               quire_shared_prefix_parts *part, quire_error *error) {
   const quire_paged_attention_args *attention = &args->attention;
   const quire_tensor *query = &attention->query;
   if (query->ndim != 2 || query->shape == NULL) {
@@ -47,9 +41,9 @@ static quire_status find_parts(const quire_shared_prefix_args *args, parts *part
                               "[%lld, %lld] with num_heads %lld", (long long)query->shape[0],
                               (long long)query->shape[1], (long long)attention->num_heads);
   }
-  *part = (parts){.rows = query->shape[0],
-                  .heads = attention->num_heads,
-                  .head_size = query->shape[1] / attention->num_heads};
+  *part = (quire_shared_prefix_parts){.rows = query->shape[0],
+                                      .heads = attention->num_heads,
+                                      .head_size = query->shape[1] / attention->num_heads};
   size_t slots;
   bool is_small =
       part->rows <= INT32_MAX &&
@@ -76,44 +70,16 @@ quire_status quire_shared_prefix_scratch(const quire_shared_prefix_args *args, s
     return quire_serving_fail(error, QUIRE_BAD_REQUEST, NULL, "args",
                               "args or bytes is NULL, or struct_size is wrong");
   }
-  parts part = {.rows = 0};
+  quire_shared_prefix_parts part = {.rows = 0};
   QUIRE_SERVING_TRY(find_parts(args, &part, error));
   *bytes = part.bytes;
   return QUIRE_OK;
 }
 
-static bool is_given(const quire_tensor *tensor) {
-  return tensor->ndim > 0;
-}
+/* ---- the calls ---- */
 
-static quire_status check_args(const quire_shared_prefix_args *args, const parts *part,
-                               quire_error *error) {
-  const quire_paged_attention_args *attention = &args->attention;
-  if (!is_given(&attention->key) || !is_given(&attention->value) ||
-      is_given(&attention->key_cache_out) || is_given(&attention->value_cache_out) ||
-      attention->local_window_size > 0) {
-    return quire_serving_fail(error, QUIRE_UNSUPPORTED, NULL, "attention",
-                              "packed query, cache outputs and windows have no shared prefix");
-  }
-  if (!is_given(&attention->slot_mapping) || !is_given(&args->prefix_table)) {
-    return quire_serving_fail(error, QUIRE_BAD_PRESENCE, NULL, "slot_mapping",
-                              "slot_mapping and prefix_table are required");
-  }
-  const quire_tensor *cache = &attention->key_cache;
-  const bool is_paged = cache->ndim == 4 && cache->shape != NULL && cache->shape[1] > 0;
-  if (!is_paged || args->prefix_tokens < 1 || args->prefix_tokens > INT32_MAX ||
-      args->prefix_tokens % cache->shape[1] != 0) {
-    return quire_serving_fail(error, QUIRE_BAD_VALUE, "SV-8", "prefix_tokens",
-                              "is %lld, not a multiple of the block size",
-                              (long long)args->prefix_tokens);
-  }
-  if (args->scratch == NULL || args->scratch_bytes < part->bytes ||
-      (uintptr_t)args->scratch % 64 != 0) {
-    return quire_serving_fail(error, QUIRE_BAD_REQUEST, NULL, "scratch",
-                              "%zu bytes at %p, %zu are needed, aligned to 64", args->scratch_bytes,
-                              args->scratch, part->bytes);
-  }
-  return QUIRE_OK;
+static quire_tensor dense(void *data, quire_dtype dtype, int32_t ndim, const int64_t *shape) {
+  return (quire_tensor){data, 0, dtype, ndim, shape, NULL};
 }
 
 /* Rows [first, first + count) of a matrix. shape is filled in and must live as long as the result.
@@ -129,14 +95,10 @@ static quire_tensor rows_of(const quire_tensor *matrix, int64_t first, int64_t c
   return rows;
 }
 
-static quire_tensor dense(void *data, quire_dtype dtype, int32_t ndim, const int64_t *shape) {
-  return (quire_tensor){data, 0, dtype, ndim, shape, NULL};
-}
-
 /* Rows [first, first + count) see the whole prefix; nothing is stored. */
 static quire_status attend_prefix(quire_device *device, const quire_shared_prefix_args *args,
-                                  const parts *part, int64_t first, int64_t count,
-                                  quire_error *error) {
+                                  const quire_shared_prefix_parts *part, int64_t first,
+                                  int64_t count, quire_error *error) {
   char *scratch = args->scratch;
   quire_paged_attention_args call = args->attention;
   int64_t query_shape[2];
@@ -147,6 +109,7 @@ static quire_status attend_prefix(quire_device *device, const quire_shared_prefi
   const int64_t one[1] = {1};
   const int64_t two[1] = {2};
   const int64_t slot_shape[1] = {count};
+  const int64_t table_shape[2] = {1, args->prefix_tokens / args->attention.key_cache.shape[1]};
   int32_t cumulative[2] = {0, (int32_t)count};
   int32_t past[1] = {(int32_t)(args->prefix_tokens - count)};
   call.query = rows_of(&args->attention.query, first, count, query_shape);
@@ -159,7 +122,8 @@ static quire_status attend_prefix(quire_device *device, const quire_shared_prefi
                            QUIRE_FLOAT32, 2, lse_shape);
   call.cumulative_sequence_length = dense(cumulative, QUIRE_INT32, 1, two);
   call.past_seqlens = dense(past, QUIRE_INT32, 1, one);
-  call.block_table = args->prefix_table;
+  call.block_table = dense((char *)args->prefix_table.data + args->prefix_table.byte_offset,
+                           QUIRE_INT32, 2, table_shape);
   call.slot_mapping = dense(scratch + part->slots, QUIRE_INT32, 1, slot_shape);
   call.head_sink = (quire_tensor){.data = NULL}; /* the suffix has it: it counts once */
   call.attention_metadata = (quire_tensor){.data = NULL};
@@ -168,7 +132,7 @@ static quire_status attend_prefix(quire_device *device, const quire_shared_prefi
 }
 
 static quire_status attend_suffixes(quire_device *device, const quire_shared_prefix_args *args,
-                                    const parts *part, quire_error *error) {
+                                    const quire_shared_prefix_parts *part, quire_error *error) {
   char *scratch = args->scratch;
   const int64_t lse_shape[2] = {part->rows, part->heads};
   quire_paged_attention_args call = args->attention;
@@ -178,10 +142,11 @@ static quire_status attend_suffixes(quire_device *device, const quire_shared_pre
 }
 
 static quire_status merge(quire_device *device, const quire_shared_prefix_args *args,
-                          const parts *part, quire_error *error) {
+                          const quire_shared_prefix_parts *part, quire_error *error) {
   char *scratch = args->scratch;
   const quire_dtype type = args->attention.query.dtype;
   const int64_t shape[3] = {part->rows, part->heads, part->head_size};
+  const quire_tensor *lse = &args->attention.softmax_lse;
   quire_merge_attention_states_args call;
   quire_merge_attention_states_args_init(&call);
   call.output_a = dense(scratch + part->prefix_output, type, 3, shape);
@@ -191,9 +156,9 @@ static quire_status merge(quire_device *device, const quire_shared_prefix_args *
   call.output = args->attention.output;
   call.output.ndim = 3;
   call.output.shape = shape;
-  call.softmax_lse = is_given(&args->attention.softmax_lse)
-                         ? args->attention.softmax_lse
-                         : dense(scratch + part->merged_lse, QUIRE_FLOAT32, 2, shape);
+  call.output.strides = NULL; /* it is dense */
+  call.softmax_lse =
+      lse->data != NULL ? *lse : dense(scratch + part->merged_lse, QUIRE_FLOAT32, 2, shape);
   call.workspace = args->attention.workspace;
   call.executor = args->attention.executor;
   return quire_merge_attention_states(device, &call, error);
@@ -206,9 +171,9 @@ quire_status quire_shared_prefix_attention(quire_device *device,
     return quire_serving_fail(error, QUIRE_BAD_REQUEST, NULL, "args",
                               "device or args is NULL, or struct_size is wrong");
   }
-  parts part = {.rows = 0};
+  quire_shared_prefix_parts part = {.rows = 0};
   QUIRE_SERVING_TRY(find_parts(args, &part, error));
-  QUIRE_SERVING_TRY(check_args(args, &part, error));
+  QUIRE_SERVING_TRY(quire_shared_prefix_check(device, args, &part, error));
   int32_t *slots = (int32_t *)(void *)((char *)args->scratch + part.slots);
   for (int64_t i = 0; i < part.rows; ++i) {
     slots[i] = -1;

@@ -356,15 +356,18 @@ QUIRE_API quire_status quire_cache_shared_prefix(const quire_cache *cache,
  * PagedAttention of a batch whose sequences all begin with the same blocks: every row attends to
  * the prefix once, as one sequence, so that its keys and values are read once for all rows; then to
  * its own suffix; MergeAttentionStates joins both. Equal to the plain call within its tolerance.
- * Letters, types and statuses: quire_paged_attention_args. Where memory or the device fails
- * half-way, the new keys and values may be stored already; outputs are written last.
+ * Letters, types and statuses: quire_paged_attention_args; and BAD_VALUE (a prefix that the table
+ * does not hold, an entry that is no block), BAD_ALIAS (scratch over anything, prefix_table over
+ * something written), UNSUPPORTED (a device other than the CPU). A refused call has changed nothing
+ * but its scratch; where memory or the device fails half-way, the new keys and values may be stored
+ * already. Outputs are written last.
  */
 typedef struct quire_shared_prefix_args {
   size_t struct_size;
   /* What a plain call would get, built with prefix_tokens: past_seqlens, block_table and (required)
      slot_mapping are of the suffixes. Windows, packed query and cache outputs are UNSUPPORTED. */
   quire_paged_attention_args attention;
-  quire_tensor prefix_table; /* int32 [1, prefix_tokens / P] */
+  quire_tensor prefix_table; /* int32 [1, prefix_tokens / P], or more columns */
   int64_t prefix_tokens;     /* >= 1, a multiple of P */
   void *scratch;             /* quire_shared_prefix_scratch() bytes, aligned to 64 */
   size_t scratch_bytes;

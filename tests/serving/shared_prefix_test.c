@@ -317,11 +317,226 @@ static void calls_are_checked(void **state) {
   cpu_close(&cpu);
 }
 
+/* ---- refusals: nothing has changed ---- */
+
+enum { ROWS = 3, BLOCKS_OF_PREFIX = 2, SCRATCH = 16384 };
+
+static const int64_t query_form[] = {ROWS, HQ *D}, key_form[] = {ROWS, HKV *D};
+static const int64_t cache_form[] = {NB, P, HKV, D}, row_form[] = {ROWS}, lse_form[] = {ROWS, HQ};
+static const int64_t one_form[] = {1}, two_form[] = {2}, table_form[] = {1, COLUMNS};
+static const int64_t prefix_form[] = {1, BLOCKS_OF_PREFIX};
+static _Alignas(64) unsigned char scratch[SCRATCH];
+
+/* A call of one sequence of three tokens behind a prefix of two blocks. */
+static quire_shared_prefix_args good_call(void) {
+  fill_all(3);
+  cumulative[0] = 0;
+  cumulative[1] = ROWS;
+  past[0] = 0;
+  table[0][0] = 4;
+  for (int32_t i = 0; i < ROWS; ++i) {
+    slots[i] = 4 * P + i;
+  }
+  prefix[0] = 1;
+  prefix[1] = 0;
+  memset(shared, 0x55, sizeof shared);
+  memset(shared_lse, 0x55, sizeof shared_lse);
+  quire_shared_prefix_args args;
+  quire_shared_prefix_args_init(&args);
+  quire_paged_attention_args *call = &args.attention;
+  call->query = (quire_tensor){query, 0, QUIRE_FLOAT32, 2, query_form, NULL};
+  call->key = (quire_tensor){key, 0, QUIRE_FLOAT32, 2, key_form, NULL};
+  call->value = (quire_tensor){value, 0, QUIRE_FLOAT32, 2, key_form, NULL};
+  call->key_cache = (quire_tensor){key_cache, 0, QUIRE_FLOAT32, 4, cache_form, NULL};
+  call->value_cache = (quire_tensor){value_cache, 0, QUIRE_FLOAT32, 4, cache_form, NULL};
+  call->cumulative_sequence_length = (quire_tensor){cumulative, 0, QUIRE_INT32, 1, two_form, NULL};
+  call->past_seqlens = (quire_tensor){past, 0, QUIRE_INT32, 1, one_form, NULL};
+  call->block_table = (quire_tensor){table, 0, QUIRE_INT32, 2, table_form, NULL};
+  call->slot_mapping = (quire_tensor){slots, 0, QUIRE_INT32, 1, row_form, NULL};
+  call->output = (quire_tensor){shared, 0, QUIRE_FLOAT32, 2, query_form, NULL};
+  call->softmax_lse = (quire_tensor){shared_lse, 0, QUIRE_FLOAT32, 2, lse_form, NULL};
+  call->num_heads = HQ;
+  call->kv_num_heads = HKV;
+  args.prefix_table = (quire_tensor){prefix, 0, QUIRE_INT32, 2, prefix_form, NULL};
+  args.prefix_tokens = (int64_t)BLOCKS_OF_PREFIX * P;
+  args.scratch = scratch;
+  args.scratch_bytes = sizeof scratch;
+  return args;
+}
+
+typedef struct refusal {
+  const char *what;
+  void (*spoil)(quire_shared_prefix_args *args);
+  quire_status status;
+  const char *subject;
+} refusal;
+
+static void small_output(quire_shared_prefix_args *args) {
+  static const int64_t form[] = {1, HQ * D};
+  args->attention.output.shape = form;
+}
+static void flat_output(quire_shared_prefix_args *args) {
+  args->attention.output.ndim = 1;
+}
+static void half_output(quire_shared_prefix_args *args) {
+  args->attention.output.dtype = QUIRE_FLOAT16;
+}
+static void no_output(quire_shared_prefix_args *args) {
+  args->attention.output.data = NULL;
+}
+static void wide_output(quire_shared_prefix_args *args) {
+  static const int64_t strides[] = {2 * HQ * D, 1};
+  args->attention.output.strides = strides;
+}
+static void output_over_keys(quire_shared_prefix_args *args) {
+  args->attention.output.data = key_cache;
+}
+static void output_over_query(quire_shared_prefix_args *args) {
+  args->attention.output.data = query;
+}
+static void output_over_prefix(quire_shared_prefix_args *args) {
+  args->prefix_table.data = shared;
+  memset(shared, 0, sizeof shared);
+}
+static void output_over_lse(quire_shared_prefix_args *args) {
+  args->attention.softmax_lse.data = shared;
+}
+static void odd_output(quire_shared_prefix_args *args) {
+  args->attention.output.byte_offset = 1;
+}
+static void output_in_scratch(quire_shared_prefix_args *args) {
+  args->attention.output.data = scratch;
+}
+static void scratch_over_keys(quire_shared_prefix_args *args) {
+  const uintptr_t past_64 = (uintptr_t)key_cache % 64;
+  args->scratch = (unsigned char *)key_cache + (64 - past_64) % 64;
+}
+static void scratch_over_slots(quire_shared_prefix_args *args) {
+  args->attention.slot_mapping.data = scratch;
+  memset(scratch, 0, sizeof scratch);
+}
+static void short_lse(quire_shared_prefix_args *args) {
+  static const int64_t form[] = {ROWS - 1, HQ};
+  args->attention.softmax_lse.shape = form;
+}
+static void half_lse(quire_shared_prefix_args *args) {
+  args->attention.softmax_lse.dtype = QUIRE_FLOAT16;
+}
+static void no_slots(quire_shared_prefix_args *args) {
+  args->attention.slot_mapping.data = NULL;
+}
+static void flat_table(quire_shared_prefix_args *args) {
+  args->prefix_table.ndim = 1;
+}
+static void long_table(quire_shared_prefix_args *args) {
+  args->prefix_table.dtype = QUIRE_INT64;
+}
+static void tall_table(quire_shared_prefix_args *args) {
+  static const int64_t form[] = {2, BLOCKS_OF_PREFIX};
+  args->prefix_table.shape = form;
+}
+static void strided_table(quire_shared_prefix_args *args) {
+  static const int64_t strides[] = {4, 2};
+  args->prefix_table.strides = strides;
+}
+static void no_table(quire_shared_prefix_args *args) {
+  args->prefix_table.data = NULL;
+}
+static void odd_table(quire_shared_prefix_args *args) {
+  args->prefix_table.byte_offset = 2;
+}
+static void far_table(quire_shared_prefix_args *args) {
+  args->prefix_table.byte_offset = UINT64_MAX;
+}
+static void entry_too_large(quire_shared_prefix_args *args) {
+  (void)args;
+  prefix[1] = NB;
+}
+static void entry_below_0(quire_shared_prefix_args *args) {
+  (void)args;
+  prefix[0] = -1;
+}
+static void long_prefix(quire_shared_prefix_args *args) {
+  args->prefix_tokens += P;
+}
+
+static void refusals_change_nothing(void **state) {
+  (void)state;
+  static const refusal cases[] = {
+      {"one row of output", small_output, QUIRE_BAD_SHAPE, "output"},
+      {"output of rank 1", flat_output, QUIRE_BAD_RANK, "output"},
+      {"output in float16", half_output, QUIRE_BAD_TYPE, "output"},
+      {"no output", no_output, QUIRE_BAD_PRESENCE, "output"},
+      {"output rows apart", wide_output, QUIRE_UNSUPPORTED, "output"},
+      {"output over keys", output_over_keys, QUIRE_BAD_ALIAS, "output"},
+      {"output over query", output_over_query, QUIRE_BAD_ALIAS, "output"},
+      {"output over prefix_table", output_over_prefix, QUIRE_BAD_ALIAS, "output"},
+      {"output over softmax_lse", output_over_lse, QUIRE_BAD_ALIAS, "softmax_lse"},
+      {"output at an odd address", odd_output, QUIRE_BAD_REQUEST, "output"},
+      {"output in scratch", output_in_scratch, QUIRE_BAD_ALIAS, "output"},
+      {"scratch over keys", scratch_over_keys, QUIRE_BAD_ALIAS, "key_cache"},
+      {"scratch over slots", scratch_over_slots, QUIRE_BAD_ALIAS, "slot_mapping"},
+      {"softmax_lse of two rows", short_lse, QUIRE_BAD_SHAPE, "softmax_lse"},
+      {"softmax_lse in float16", half_lse, QUIRE_BAD_TYPE, "softmax_lse"},
+      {"no slots", no_slots, QUIRE_BAD_PRESENCE, "slot_mapping"},
+      {"table of rank 1", flat_table, QUIRE_BAD_RANK, "prefix_table"},
+      {"table in int64", long_table, QUIRE_BAD_TYPE, "prefix_table"},
+      {"table of two rows", tall_table, QUIRE_BAD_SHAPE, "prefix_table"},
+      {"table with gaps", strided_table, QUIRE_UNSUPPORTED, "prefix_table"},
+      {"no table", no_table, QUIRE_BAD_PRESENCE, "prefix_table"},
+      {"table at an odd address", odd_table, QUIRE_BAD_REQUEST, "prefix_table"},
+      {"table beyond memory", far_table, QUIRE_BAD_REQUEST, "prefix_table"},
+      {"entry too large", entry_too_large, QUIRE_BAD_VALUE, "prefix_table"},
+      {"entry below 0", entry_below_0, QUIRE_BAD_VALUE, "prefix_table"},
+      {"longer than the table", long_prefix, QUIRE_BAD_VALUE, "prefix_tokens"},
+  };
+  static unsigned char keys[sizeof key_cache], values[sizeof value_cache], outputs[sizeof shared];
+  static unsigned char lses[sizeof shared_lse];
+  cpu_device cpu = cpu_open(NULL, NULL);
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+    quire_shared_prefix_args args = good_call();
+    cases[i].spoil(&args);
+    memcpy(keys, key_cache, sizeof keys);
+    memcpy(values, value_cache, sizeof values);
+    memcpy(outputs, shared, sizeof outputs);
+    memcpy(lses, shared_lse, sizeof lses);
+    quire_error error = {QUIRE_OK, "", "", ""};
+    const quire_status status = quire_shared_prefix_attention(cpu.device, &args, &error);
+    if (status != cases[i].status || strcmp(error.subject, cases[i].subject) != 0) {
+      fail_msg("%s: %s: %s", cases[i].what, quire_status_name(status), error.message);
+    }
+    if (memcmp(keys, key_cache, sizeof keys) != 0 ||
+        memcmp(values, value_cache, sizeof values) != 0 ||
+        memcmp(outputs, shared, sizeof outputs) != 0 ||
+        memcmp(lses, shared_lse, sizeof lses) != 0) {
+      fail_msg("%s: has changed something", cases[i].what);
+    }
+  }
+  cpu_close(&cpu);
+}
+
+/* Strides of two axes are read as such; without softmax_lse the output is the same. */
+static void outputs_may_have_strides(void **state) {
+  (void)state;
+  static const int64_t strides[] = {HQ * D, 1};
+  cpu_device cpu = cpu_open(NULL, NULL);
+  quire_shared_prefix_args args = good_call();
+  MUST(quire_shared_prefix_attention(cpu.device, &args, error));
+  memcpy(plain, shared, sizeof plain);
+  args = good_call();
+  args.attention.output.strides = strides;
+  args.attention.softmax_lse = (quire_tensor){.data = NULL};
+  MUST(quire_shared_prefix_attention(cpu.device, &args, error));
+  assert_memory_equal(plain, shared, sizeof plain);
+  cpu_close(&cpu);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(equals_the_plain_call),  cmocka_unit_test(memory_may_fail),
-      cmocka_unit_test(refuses_what_it_cannot), cmocka_unit_test(queries_are_checked),
-      cmocka_unit_test(calls_are_checked),
+      cmocka_unit_test(equals_the_plain_call),    cmocka_unit_test(memory_may_fail),
+      cmocka_unit_test(refuses_what_it_cannot),   cmocka_unit_test(queries_are_checked),
+      cmocka_unit_test(calls_are_checked),        cmocka_unit_test(refusals_change_nothing),
+      cmocka_unit_test(outputs_may_have_strides),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
