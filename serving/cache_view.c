@@ -129,7 +129,7 @@ static bool folds(const quire_tensor *tensor, const int64_t stride[QUIRE_MAX_RAN
 
 quire_status quire_cache_view_check_written(const quire_cache_tensor *tensor, size_t at,
                                             quire_error *error) {
-  quire_cache_view view;
+  quire_cache_view view = {.name = NULL};
   QUIRE_SERVING_TRY(quire_cache_view_make(tensor, at, &view, error));
   int64_t stride[QUIRE_MAX_RANK];
   if (find_strides(&tensor->tensor, stride) && folds(&tensor->tensor, stride)) {
