@@ -18,7 +18,10 @@ quire_status quire_failure_set(quire_error *error, quire_status status, const ch
 
 static char shown(char given) {
   const unsigned char byte = (unsigned char)given;
-  return byte < 0x20 || byte == 0x7f ? '?' : given;
+  if (byte < 0x20 || byte == 0x7f) {
+    return '?';
+  }
+  return given;
 }
 
 static void keep_one_line(char *text) {
