@@ -127,13 +127,12 @@ static bool folds(const quire_tensor *tensor, const int64_t stride[QUIRE_MAX_RAN
   return false;
 }
 
-quire_status quire_cache_view_check_written(const quire_cache_tensor *tensor, size_t at,
-                                            quire_error *error) {
-  quire_cache_view view = {.name = NULL};
-  QUIRE_SERVING_TRY(quire_cache_view_make(tensor, at, &view, error));
+quire_status quire_cache_view_make_written(const quire_cache_tensor *tensor, size_t at,
+                                           quire_cache_view *view, quire_error *error) {
+  QUIRE_SERVING_TRY(quire_cache_view_make(tensor, at, view, error));
   int64_t stride[QUIRE_MAX_RANK];
   if (find_strides(&tensor->tensor, stride) && folds(&tensor->tensor, stride)) {
-    return quire_serving_fail(error, QUIRE_BAD_REQUEST, "SV-10", view.name,
+    return quire_serving_fail(error, QUIRE_BAD_REQUEST, "SV-10", view->name,
                               "the strides of tensor %zu put several elements at one place, and "
                               "it is written",
                               at);

@@ -33,10 +33,10 @@ typedef struct quire_cache_view {
 /* Checks a tensor's axes. BAD_REQUEST, BAD_TYPE, BAD_RANK, BAD_SHAPE; names tensor number `at`. */
 quire_status quire_cache_view_make(const quire_cache_tensor *tensor, size_t at,
                                    quire_cache_view *view, quire_error *error);
-/* Checks a tensor that is to be written: BAD_REQUEST too, if two of its elements may lie at one
-   place. */
-quire_status quire_cache_view_check_written(const quire_cache_tensor *tensor, size_t at,
-                                            quire_error *error);
+/* The same of a tensor that is to be written: BAD_REQUEST too, if two of its elements may lie at
+   one place. */
+quire_status quire_cache_view_make_written(const quire_cache_tensor *tensor, size_t at,
+                                           quire_cache_view *view, quire_error *error);
 char *quire_cache_view_block(const quire_cache_view *view, int64_t block);
 char *quire_cache_view_row(const quire_cache_view *view, int64_t block, int64_t row);
 

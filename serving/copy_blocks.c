@@ -98,8 +98,7 @@ quire_status quire_cache_copy_blocks(quire_device *device, const quire_cache_ten
   }
   quire_cache_view view;
   for (size_t i = 0; i < tensor_count; ++i) {
-    QUIRE_SERVING_TRY(quire_cache_view_check_written(&tensors[i], i, error));
-    QUIRE_SERVING_TRY(quire_cache_view_make(&tensors[i], i, &view, error));
+    QUIRE_SERVING_TRY(quire_cache_view_make_written(&tensors[i], i, &view, error));
     QUIRE_SERVING_TRY(check_copies(&view, copies, copy_count, error));
   }
   if (strcmp(quire_device_describe(device)->backend, "cpu") != 0) {

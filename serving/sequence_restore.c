@@ -266,8 +266,9 @@ quire_status quire_sequence_restore(quire_cache *cache, const quire_prefix_key *
     file.key = *key;
   }
   QUIRE_SERVING_TRY(quire_sequence_file_check(&file, error));
+  quire_cache_view view;
   for (size_t i = 0; i < tensor_count; ++i) {
-    QUIRE_SERVING_TRY(quire_cache_view_check_written(&tensors[i], i, error));
+    QUIRE_SERVING_TRY(quire_cache_view_make_written(&tensors[i], i, &view, error));
   }
   const quire_status status = restore(cache, &file, path, sequence, error);
   quire_sequence_file_release(&file);
